@@ -1,0 +1,35 @@
+# What Debian's packages provide, as imported targets. ./setup installs them.
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(Protobuf REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(Python3 COMPONENTS Interpreter REQUIRED)  # runs tools/check_layers.py
+
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy libhwy-contrib)
+pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
+
+# pthreadpool comes with neither a .pc file nor a CMake package.
+find_path(PTHREADPOOL_INCLUDE_DIR pthreadpool.h REQUIRED)
+find_library(PTHREADPOOL_LIBRARY pthreadpool REQUIRED)
+add_library(pthreadpool UNKNOWN IMPORTED)
+set_target_properties(pthreadpool PROPERTIES
+  IMPORTED_LOCATION "${PTHREADPOOL_LIBRARY}"
+  INTERFACE_INCLUDE_DIRECTORIES "${PTHREADPOOL_INCLUDE_DIR}"
+  INTERFACE_LINK_LIBRARIES Threads::Threads)
+
+if(BRAZE_BUILD_CLI)
+  find_package(CLI11 REQUIRED)
+  # stb is headers only here: the program that wants an implementation defines it in one file.
+  find_path(STB_INCLUDE_DIR stb_image.h PATH_SUFFIXES stb REQUIRED)
+  add_library(stb INTERFACE)
+  target_include_directories(stb SYSTEM INTERFACE "${STB_INCLUDE_DIR}")
+endif()
+
+if(BRAZE_BUILD_TESTS)
+  find_package(GTest REQUIRED)
+  find_package(rapidcheck REQUIRED)
+endif()
