@@ -1,0 +1,87 @@
+// What the planner asks a kernel family: can you run this group, how, and at what cost?
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.hpp"
+#include "target/device.hpp"
+#include "target/epilogue.hpp"
+
+namespace braze {
+
+/// Where a value's elements lie. Images only (rank >= 3) may be channels-last.
+enum class Layout : std::uint8_t {
+  kModel,         // row-major in the logical order, [N, C, spatial...]
+  kChannelsLast,  // [N, spatial..., C], `pitch` elements from one pixel to the next
+};
+
+/// A connected sub-graph run as one kernel. One anchor and its epilogue, or several anchors in a chain: the same thing with more
+/// members.
+struct Group {
+  struct Member {
+    NodeId anchor = kNoNode;  // Conv, Pool, MatMul, pointwise head, ...
+    Epilogue epilogue;        // on its result
+    ValueId result = kNoValue;  // what is left after the epilogue
+  };
+  std::vector<Member> members;  // in order of execution
+  std::vector<ValueId> inputs;  // read from memory: non-constant inputs of the members, each once, then epilogue operands
+  std::vector<ValueId> outputs; // stored: the last member's result(s), and intermediates that others need
+
+  [[nodiscard]] bool single() const { return members.size() == 1; }
+};
+
+struct Support {
+  bool ok = true;
+  std::string rule;    // "channel-limit"
+  std::string reason;  // for people: what was found, what the family takes
+  static Support yes() { return {}; }
+  static Support no(std::string rule, std::string reason) { return {false, std::move(rule), std::move(reason)}; }
+};
+
+/// Which layouts a family reads and writes.
+enum class LayoutRule : std::uint8_t {
+  kModelOnly,     // every image in model layout
+  kChannelsLast,  // every image channels-last
+  kEach,          // each input and output in either layout, independently
+  kSame,          // all images in one layout, whichever
+};
+
+/// A point in a family's space of implementations. Meaning of the numbers is the family's own; printed by name in plans.
+struct Candidate {
+  struct Parameter {
+    std::string name;
+    std::int64_t value = 0;
+  };
+  std::vector<Parameter> parameters;
+  [[nodiscard]] std::int64_t get(std::string_view name, std::int64_t otherwise = 0) const;
+};
+
+/// Work and traffic of a group under a candidate. The planner turns it into time with a Device.
+struct Work {
+  double flops = 0;         // including recomputed halo
+  double dram_bytes = 0;    // inputs + outputs + weights, each once
+  double onchip_bytes = 0;  // intermediate bytes never written to memory
+  double efficiency = 1;    // fraction of the peak rate the inner loop reaches, 0..1
+};
+
+/// One row of a registry: a kernel family and what the planner must know of it.
+struct KernelFamily {
+  std::string_view name;     // "conv_direct"
+  std::string_view backend;  // "cpu", "cuda", "cudnn"
+  LayoutRule layouts = LayoutRule::kModelOnly;
+  bool epilogue = false;     // takes any Epilogue on its single output
+  bool pitched = false;      // reads and writes channels-last with pitch > C (channel-offset views)
+  bool in_place = false;     // may write its output over its first input when layouts agree
+  /// Is this node, with its dtypes and constness, something the family runs as a group's anchor?
+  Support (*supports)(const Graph& graph, const Node& anchor, const Device& device) = nullptr;
+  std::vector<Candidate> (*candidates)(const Graph& graph, const Group& group, const Device& device) = nullptr;
+  Work (*work)(const Graph& graph, const Group& group, const Candidate& candidate, const Device& device) = nullptr;
+};
+
+/// Families in order of preference: the first that supports an anchor wins unless cost says otherwise.
+using Registry = std::vector<KernelFamily>;
+
+}  // namespace braze
