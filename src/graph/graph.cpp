@@ -24,7 +24,8 @@ ValueId Graph::add_constant(std::string value_name, Tensor tensor) {
   return id;
 }
 
-NodeId Graph::add_node(Attributes op, std::vector<ValueId> node_inputs, std::vector<ValueId> node_outputs, std::string id,
+NodeId Graph::add_node(Attributes op, std::vector<ValueId> node_inputs,
+                       std::vector<ValueId> node_outputs, std::string id,
                        std::vector<std::string> origins) {
   Node node;
   node.op = std::move(op);
@@ -63,10 +64,13 @@ const std::vector<NodeId>& Graph::users(ValueId id) const {
 }
 
 bool Graph::is_output(ValueId id) const {
-  return std::any_of(outputs.begin(), outputs.end(), [id](const GraphOutput& output) { return output.value == id; });
+  return std::any_of(outputs.begin(), outputs.end(),
+                     [id](const GraphOutput& output) { return output.value == id; });
 }
 
-bool Graph::is_input(ValueId id) const { return std::find(inputs.begin(), inputs.end(), id) != inputs.end(); }
+bool Graph::is_input(ValueId id) const {
+  return std::find(inputs.begin(), inputs.end(), id) != inputs.end();
+}
 
 NodeId Graph::only_user(ValueId id) const {
   return users(id).size() == 1 && !is_output(id) ? users(id).front() : kNoNode;
@@ -120,7 +124,8 @@ void Graph::replace_uses(ValueId from, ValueId to) {
 
 void Graph::erase(NodeId id) {
   for (const ValueId output : node(id).outputs) {
-    ensure(output == kNoValue || (users(output).empty() && !is_output(output)), "an erased node has no readers");
+    ensure(output == kNoValue || (users(output).empty() && !is_output(output)),
+           "an erased node has no readers");
   }
   node(id).erased = true;
   touch();
@@ -135,9 +140,10 @@ void Graph::remove_dead() {
   const std::vector<NodeId> sorted = order();
   for (auto it = sorted.rbegin(); it != sorted.rend(); ++it) {
     const Node& candidate = node(*it);
-    const bool dead = std::all_of(candidate.outputs.begin(), candidate.outputs.end(), [this](ValueId output) {
-      return output == kNoValue || (users(output).empty() && !is_output(output));
-    });
+    const bool dead =
+        std::all_of(candidate.outputs.begin(), candidate.outputs.end(), [this](ValueId output) {
+          return output == kNoValue || (users(output).empty() && !is_output(output));
+        });
     if (dead) fold(*it, "unused");
   }
   // A model node that still has a part in the graph is not folded away.
@@ -175,7 +181,8 @@ Graph Graph::compacted() const {
     for (ValueId& output : copy.outputs) output = keep(output);
     result.nodes_.push_back(std::move(copy));
   }
-  for (const GraphOutput& output : outputs) result.outputs.push_back({output.name, keep(output.value)});
+  for (const GraphOutput& output : outputs)
+    result.outputs.push_back({output.name, keep(output.value)});
   return result;
 }
 

@@ -160,7 +160,7 @@ struct Pool {  // x -> y, indices? (kMax only, int64)
 };
 
 enum class ReduceFn : std::uint8_t { kMean, kSum, kMax, kMin, kProd, kL1, kL2, kLogSum, kLogSumExp, kSumSquare };
-struct Reduce {  // x, axes? (resolved: non-negative, ascending)
+struct Reduce {  // x, axes? (resolved: non-negative, ascending; none only where no axis is reduced)
   ReduceFn fn = ReduceFn::kMean;
   Ints axes;
   bool keepdims = true;
@@ -181,8 +181,8 @@ struct Split {  // x, sizes? -> one output per part (resolved: sizes filled)
   std::int64_t axis = 0;
   Ints sizes;
 };
-struct Slice {  // x, starts?, ends?, axes?, steps? (resolved: one entry per axis of x, clamped; ends exclusive, -1 with a negative
-                // step means "through element 0")
+struct Slice {  // x, starts?, ends?, axes?, steps? (resolved: axes empty, the others one entry per axis of x, clamped; ends
+                // exclusive, -1 with a negative step means "through element 0")
   Ints starts;
   Ints ends;
   Ints axes;
@@ -297,5 +297,12 @@ const char* to_string(UnaryFn fn);
 /// "add", "mul", ...
 const char* to_string(BinaryFn fn);
 const char* to_string(ReduceFn fn);
+const char* to_string(AutoPad mode);
+const char* to_string(PoolFn fn);
+const char* to_string(PadMode mode);
+const char* to_string(ResizeMode mode);
+const char* to_string(CoordinateMode mode);
+const char* to_string(NearestMode mode);
+const char* to_string(AspectPolicy policy);
 
 }  // namespace braze
