@@ -40,6 +40,6 @@ struct Epilogue {
 std::optional<Broadcast> classify_broadcast(const Shape& operand, const Shape& output, std::string* why);
 
 /// "add(channel) relu add(full) clip(0,6)"
-std::string print(const Graph& graph, const Epilogue& epilogue);
+std::string print(const Epilogue& epilogue);
 
 }  // namespace braze
