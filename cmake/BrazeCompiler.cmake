@@ -26,6 +26,7 @@ endif()
 add_library(braze_options INTERFACE)
 target_compile_options(braze_options INTERFACE -Wall -Wextra -Wconversion
                        $<$<BOOL:${BRAZE_WERROR}>:-Werror>)
+target_compile_definitions(braze_options INTERFACE BRAZE_VERSION="${PROJECT_VERSION}")
 
 if(BRAZE_SANITIZE)
   add_compile_options(-fsanitize=${BRAZE_SANITIZE} -fno-sanitize-recover=all

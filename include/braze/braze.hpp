@@ -16,9 +16,10 @@
 #include <vector>
 
 #include "braze/error.hpp"
+#include "braze/export.hpp"
 #include "braze/tensor.hpp"
 
-namespace braze {
+namespace braze BRAZE_API {
 
 enum class Precision : std::uint8_t { kFp32, kTf32, kFp16, kBf16 };
 enum class Fusion : std::uint8_t { kOff, kEpilogue, kFull };

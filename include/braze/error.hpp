@@ -5,7 +5,9 @@
 #include <utility>
 #include <variant>
 
-namespace braze {
+#include "braze/export.hpp"
+
+namespace braze BRAZE_API {
 
 /// Closed list of what can go wrong. The comment is the meaning, the number after it the exit code of the command line.
 enum class ErrorCode {

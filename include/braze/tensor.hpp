@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
-namespace braze {
+#include "braze/export.hpp"
+
+namespace braze BRAZE_API {
 
 /// Element types. The ONNX name of each is what to_string gives.
 enum class DType : std::uint8_t {
