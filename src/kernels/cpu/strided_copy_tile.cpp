@@ -1,0 +1,248 @@
+#include "kernels/cpu/strided_copy_tile.hpp"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/strided_copy_tile.cpp"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include <algorithm>
+#include <cstring>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace braze::cpu::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// kSize bytes at a time; 0: tile.size, known at run time only.
+template <std::size_t kSize>
+void copy_runs(const CopyTile& tile) {
+  const std::int64_t whole = tile.last_size == tile.size ? tile.columns : tile.columns - 1;
+  for (std::int64_t r = 0; r < tile.rows; ++r) {
+    const std::uint8_t* HWY_RESTRICT from = tile.from + r * tile.from_row;
+    std::uint8_t* HWY_RESTRICT to = tile.to + r * tile.to_row;
+    for (std::int64_t c = 0; c < whole; ++c) {
+      std::memcpy(to + c * tile.to_column, from + c * tile.from_column,
+                  kSize != 0 ? kSize : static_cast<std::size_t>(tile.size));
+    }
+    if (whole != tile.columns) {
+      std::memcpy(to + whole * tile.to_column, from + whole * tile.from_column,
+                  static_cast<std::size_t>(tile.last_size));
+    }
+  }
+}
+
+template <class T>
+void fill(const CopyTile& tile) {
+  for (std::int64_t r = 0; r < tile.rows; ++r) {
+    T value;
+    std::memcpy(&value, tile.from + r * tile.from_row, sizeof(T));
+    std::fill_n(reinterpret_cast<T*>(tile.to + r * tile.to_row), tile.columns, value);
+  }
+}
+
+template <class T>
+HWY_INLINE void transpose_scalar(const CopyTile& tile, std::int64_t row_begin,
+                                 std::int64_t row_end) {
+  for (std::int64_t r = row_begin; r < row_end; ++r) {
+    const std::uint8_t* from = tile.from + r * static_cast<std::int64_t>(sizeof(T));
+    T* to = reinterpret_cast<T*>(tile.to + r * tile.to_row);
+    for (std::int64_t c = 0; c < tile.columns; ++c)
+      std::memcpy(to + c, from + c * tile.from_column, sizeof(T));
+  }
+}
+
+#if HWY_TARGET == HWY_SCALAR
+
+template <class T>
+void transpose(const CopyTile& tile) {
+  transpose_scalar<T>(tile, 0, tile.rows);
+}
+
+#else
+
+/// A vector whose 128-bit block k is read from `from` + k * stride.
+template <class D>
+HWY_INLINE hn::Vec<D> load_blocks(D d, const std::uint8_t* from, std::int64_t stride) {
+  using T = hn::TFromD<D>;
+  if constexpr (hn::MaxLanes(d) * sizeof(T) <= 16) {
+    return hn::LoadU(d, reinterpret_cast<const T*>(from));
+  } else {
+    const hn::Half<D> half;
+    const auto low = load_blocks(half, from, stride);
+    const auto high = load_blocks(
+        half, from + static_cast<std::int64_t>(hn::Lanes(half) * sizeof(T) / 16) * stride, stride);
+    return hn::Combine(d, high, low);
+  }
+}
+
+/// Transposes kBlock rows x lanes(d) columns, kBlock = elements in 128 bits.
+template <class D>
+HWY_INLINE void transpose_block(D d, const CopyTile& tile, std::int64_t row, std::int64_t column) {
+  using T = hn::TFromD<D>;
+  constexpr std::size_t kBlock = 16 / sizeof(T);
+  const std::uint8_t* from =
+      tile.from + row * static_cast<std::int64_t>(sizeof(T)) + column * tile.from_column;
+  hn::Vec<D> a[kBlock], b[kBlock];
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    a[i] = load_blocks(d, from + static_cast<std::int64_t>(i) * tile.from_column,
+                       static_cast<std::int64_t>(kBlock) * tile.from_column);
+  }
+  // log2(n) perfect shuffles of n rows of n elements are a transpose.
+  for (std::size_t stage = 1; stage < kBlock; stage *= 2) {
+    for (std::size_t i = 0; i < kBlock / 2; ++i) {
+      b[2 * i] = hn::InterleaveLower(d, a[i], a[i + kBlock / 2]);
+      b[2 * i + 1] = hn::InterleaveUpper(d, a[i], a[i + kBlock / 2]);
+    }
+    for (std::size_t i = 0; i < kBlock; ++i) a[i] = b[i];
+  }
+  std::uint8_t* to = tile.to + row * tile.to_row + column * static_cast<std::int64_t>(sizeof(T));
+  for (std::size_t i = 0; i < kBlock; ++i) {
+    hn::StoreU(a[i], d, reinterpret_cast<T*>(to + static_cast<std::int64_t>(i) * tile.to_row));
+  }
+}
+
+/// All columns of kBlock rows; false if there are fewer columns than lanes.
+template <class D>
+HWY_INLINE bool transpose_columns(D d, const CopyTile& tile, std::int64_t row) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  if (tile.columns < lanes) return false;
+  std::int64_t column = 0;
+  for (; column + lanes <= tile.columns; column += lanes) transpose_block(d, tile, row, column);
+  if (column < tile.columns) transpose_block(d, tile, row, tile.columns - lanes);
+  return true;
+}
+
+/// Two to four columns written together by consecutive rows: n arrays become one of n-tuples.
+/// Returns the rows done.
+template <class D>
+std::int64_t zip(D d, const CopyTile& tile) {
+  using T = hn::TFromD<D>;
+  if (tile.to_row != tile.columns * static_cast<std::int64_t>(sizeof(T))) return 0;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto from = [&](std::int64_t c, std::int64_t r) {
+    return hn::LoadU(d, reinterpret_cast<const T*>(tile.from + c * tile.from_column) + r);
+  };
+  T* to = reinterpret_cast<T*>(tile.to);
+  std::int64_t r = 0;
+  for (; r + lanes <= tile.rows; r += lanes) {
+    T* out = to + r * tile.columns;
+    if (tile.columns == 2) hn::StoreInterleaved2(from(0, r), from(1, r), d, out);
+    if (tile.columns == 3) hn::StoreInterleaved3(from(0, r), from(1, r), from(2, r), d, out);
+    if (tile.columns == 4)
+      hn::StoreInterleaved4(from(0, r), from(1, r), from(2, r), from(3, r), d, out);
+  }
+  return r;
+}
+
+/// The inverse: an array of 2- to 4-tuples becomes that many arrays. Returns the columns done.
+template <class D>
+std::int64_t unzip(D d, const CopyTile& tile) {
+  using T = hn::TFromD<D>;
+  if (tile.from_column != tile.rows * static_cast<std::int64_t>(sizeof(T))) return 0;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const auto* from = reinterpret_cast<const T*>(tile.from);
+  const auto to = [&](std::int64_t r, std::int64_t c) {
+    return reinterpret_cast<T*>(tile.to + r * tile.to_row) + c;
+  };
+  std::int64_t c = 0;
+  for (; c + lanes <= tile.columns; c += lanes) {
+    const T* in = from + c * tile.rows;
+    hn::Vec<D> v0, v1, v2, v3;
+    if (tile.rows == 2) hn::LoadInterleaved2(d, in, v0, v1);
+    if (tile.rows == 3) hn::LoadInterleaved3(d, in, v0, v1, v2);
+    if (tile.rows == 4) hn::LoadInterleaved4(d, in, v0, v1, v2, v3);
+    hn::StoreU(v0, d, to(0, c));
+    hn::StoreU(v1, d, to(1, c));
+    if (tile.rows > 2) hn::StoreU(v2, d, to(2, c));
+    if (tile.rows > 3) hn::StoreU(v3, d, to(3, c));
+  }
+  return c;
+}
+
+template <class T>
+void transpose(const CopyTile& tile) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 16 / sizeof(T)> d128;
+  constexpr auto kBlock = static_cast<std::int64_t>(16 / sizeof(T));
+  if (tile.columns >= 2 && tile.columns <= 4 && tile.columns < kBlock) {
+    transpose_scalar<T>(tile, zip(d, tile), tile.rows);
+    return;
+  }
+  if (tile.rows >= 2 && tile.rows <= 4) {
+    CopyTile rest = tile;
+    const std::int64_t done = unzip(d, tile);
+    rest.columns -= done;
+    rest.from += done * tile.from_column;
+    rest.to += done * static_cast<std::int64_t>(sizeof(T));
+    if (done > 0) return transpose_scalar<T>(rest, 0, rest.rows);
+  }
+  if (tile.rows < kBlock) return transpose_scalar<T>(tile, 0, tile.rows);
+  for (std::int64_t row = 0; row < tile.rows; row += kBlock) {
+    const std::int64_t start =
+        std::min(row, tile.rows - kBlock);  // the last block overlaps the one before
+    if (!transpose_columns(d, tile, start) && !transpose_columns(d128, tile, start)) {
+      transpose_scalar<T>(tile, start, start + kBlock);
+    }
+  }
+}
+
+#endif
+
+void copy_tile_on_target(const CopyTile& tile) {
+  using Inner = StridedCopy::Inner;
+  switch (tile.inner) {
+    case Inner::kRuns:
+      switch (tile.last_size == tile.size ? tile.size : 0) {
+        case 1:
+          return copy_runs<1>(tile);
+        case 2:
+          return copy_runs<2>(tile);
+        case 4:
+          return copy_runs<4>(tile);
+        case 8:
+          return copy_runs<8>(tile);
+        case 16:
+          return copy_runs<16>(tile);
+        default:
+          return copy_runs<0>(tile);
+      }
+    case Inner::kFill:
+      switch (tile.size) {
+        case 1:
+          return fill<std::uint8_t>(tile);
+        case 2:
+          return fill<std::uint16_t>(tile);
+        case 4:
+          return fill<std::uint32_t>(tile);
+        default:
+          return fill<std::uint64_t>(tile);
+      }
+    case Inner::kTranspose:
+      switch (tile.size) {
+        case 1:
+          return transpose<std::uint8_t>(tile);
+        case 2:
+          return transpose<std::uint16_t>(tile);
+        case 4:
+          return transpose<std::uint32_t>(tile);
+        default:
+          return transpose<std::uint64_t>(tile);
+      }
+  }
+}
+
+}  // namespace
+}  // namespace braze::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace braze::cpu {
+
+HWY_EXPORT(copy_tile_on_target);
+
+void copy_tile(const CopyTile& tile) noexcept { HWY_DYNAMIC_DISPATCH(copy_tile_on_target)(tile); }
+
+}  // namespace braze::cpu
+#endif
