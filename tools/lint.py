@@ -38,9 +38,12 @@ def check_format(fix):
         return True
     mode = ["-i"] if fix else ["--dry-run", "-Werror"]
     result = run("clang-format-19", *mode, *files)
-    sys.stderr.write(result.stderr)
-    if result.returncode and not fix:
-        print("lint: `make format` puts this right", file=sys.stderr)
+    wrong = sorted(set(re.findall(r"^(\S+?):\d+:\d+: error: code should be", result.stderr,
+                                  re.MULTILINE)))
+    for name in wrong:
+        print(f"{name}: not as clang-format has it (make format)", file=sys.stderr)
+    if result.returncode and not wrong:
+        sys.stderr.write(result.stderr)
     return result.returncode == 0
 
 
