@@ -91,7 +91,7 @@ class Graph {
 
   /// Every reader of `from` (graph outputs too) reads `to` instead.
   void replace_uses(ValueId from, ValueId to);
-  /// Removes a node; its outputs must have no readers left.
+  /// Removes a node; its outputs must have no readers left, or be constant by now.
   void erase(NodeId id);
   /// Records that the model nodes behind `id` are done by `into` from now on, then erases the node.
   void fold(NodeId id, const std::string& into);
