@@ -4,7 +4,8 @@
 
 namespace braze::cpu {
 
-// Ranks below 3 are rows of channels: [c] is one of them, [n, c] are n. Spatial axes beyond the third join d.
+// Ranks below 3 are rows of channels: [c] is one of them, [n, c] are n. Spatial axes beyond the
+// third join d.
 Image image_of(const Plan& plan, ValueId id) {
   const Shape& shape = plan.graph.value(id).shape;
   const Placement& placement = plan.placements[static_cast<std::size_t>(id)];

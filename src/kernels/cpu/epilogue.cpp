@@ -1,0 +1,212 @@
+#include "kernels/cpu/epilogue.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "base/error.hpp"
+#include "graph/elements.hpp"
+#include "kernels/cpu/group.hpp"
+#include "kernels/cpu/pointwise_rows.hpp"
+
+namespace braze::cpu {
+namespace {
+
+constexpr std::int64_t kRun = 2048;     // elements that all steps pass over while they are in L1
+constexpr std::int64_t kScratch = 256;  // operand elements brought side by side on the stack
+
+/// Element strides of a value's own axes.
+Ints axis_strides(const Shape& shape, const Placement& placement) {
+  Ints strides(shape.size(), 0);
+  const bool channels_last = placement.layout == Layout::kChannelsLast;
+  std::int64_t stride = channels_last ? placement.pitch : 1;
+  for (std::size_t axis = shape.size(); axis-- > (channels_last ? 2U : 0U);) {
+    strides[axis] = stride;
+    stride *= shape[axis];
+  }
+  if (channels_last) {
+    strides[1] = 1;
+    strides[0] = stride;
+  }
+  return strides;
+}
+
+/// Gives `step` its strides along images, channels and pixels of a result [n, c, spatial...] ([n,
+/// c] or [c] below rank 3) from the operand's own shape and strides.
+void locate(const Shape& operand, const Ints& strides, const Shape& result,
+            TileEpilogue::Step& step) {
+  ensure(operand.size() <= result.size(), "an epilogue's operand broadcasts to its result");
+  const auto stride_along = [&](std::size_t axis) -> std::int64_t {
+    const std::size_t offset = result.size() - operand.size();
+    if (axis < offset || operand[axis - offset] == 1) return 0;
+    ensure(operand[axis - offset] == result[axis],
+           "an epilogue's operand broadcasts to its result");
+    return strides[axis - offset];
+  };
+  if (result.empty()) return;
+  if (result.size() == 1) {
+    step.stride_channel = stride_along(0);
+    return;
+  }
+  step.stride_n = stride_along(0);
+  step.stride_channel = stride_along(1);
+  if (result.size() == 2)
+    step.stride_pixel = step.stride_n;  // rows count as images or as pixels, as a kernel likes
+  std::int64_t pixels = 1;              // in the axes behind the present one
+  for (std::size_t axis = result.size(); axis-- > 2;) {
+    if (result[axis] == 1) continue;
+    const std::int64_t stride = stride_along(axis);
+    if (pixels == 1) step.stride_pixel = stride;
+    ensure(stride == step.stride_pixel * pixels,
+           "an epilogue's operand varies along all spatial axes or none");
+    pixels *= result[axis];
+  }
+}
+
+/// A tile as rows of adjacent elements.
+struct Rows {
+  RowShape shape;
+  std::int64_t stride = 0;  // from row to row
+  bool channels = true;     // a row holds channels of one pixel, else pixels of one channel
+};
+
+Rows rows_of(const Tile& tile) {
+  const bool channels = tile.stride_channel == 1 && (tile.stride_pixel != 1 || tile.channels > 1);
+  return channels ? Rows{{tile.pixels, tile.channels}, tile.stride_pixel, true}
+                  : Rows{{tile.channels, tile.pixels}, tile.stride_channel, false};
+}
+
+/// A binary step on rows at `data`; element (r, c) of the operand is operand[r * row + c * col].
+void apply_binary(const TileEpilogue::Step& step, RowShape shape, float* data, std::int64_t stride,
+                  const float* operand, std::int64_t row, std::int64_t col) {
+  if (col == 0) {
+    step.binary_rows_scalar(shape, data, stride, operand, row, data, stride, step.clamp);
+    return;
+  }
+  float scratch[kScratch];
+  if (col == 1) {
+    const std::int64_t copies = kScratch / shape.cols;
+    if (row == 0 && stride == shape.cols && copies > 1 && shape.rows > 2 * copies) {
+      // Short rows, the same operand for each: several at a time.
+      for (std::int64_t i = 0; i < copies; ++i)
+        std::copy_n(operand, shape.cols, scratch + i * shape.cols);
+      const RowShape wide{shape.rows / copies, copies * shape.cols};
+      step.binary_rows(wide, data, wide.cols, scratch, 0, data, wide.cols, step.clamp);
+      data += wide.rows * wide.cols;
+      shape.rows -= wide.rows * copies;
+    }
+    step.binary_rows(shape, data, stride, operand, row, data, stride, step.clamp);
+    return;
+  }
+  for (std::int64_t begin = 0; begin < shape.cols; begin += kScratch) {
+    const std::int64_t cols = std::min(kScratch, shape.cols - begin);
+    for (std::int64_t r = 0; r < shape.rows; ++r) {
+      if (r == 0 || row != 0) {
+        for (std::int64_t c = 0; c < cols; ++c) scratch[c] = operand[r * row + (begin + c) * col];
+      }
+      float* const to = data + r * stride + begin;
+      step.binary_rows({1, cols}, to, cols, scratch, cols, to, cols, step.clamp);
+    }
+  }
+}
+
+}  // namespace
+
+Clamp compose(const Clamp& first, const Clamp& second) {
+  const auto then = [&second](float x) { return std::min(std::max(x, second.lo), second.hi); };
+  return {then(first.lo), then(first.hi)};
+}
+
+std::optional<Clamp> as_clamp(const Unary& unary) {
+  if (unary.fn == UnaryFn::kRelu) return Clamp{0, std::numeric_limits<float>::infinity()};
+  if (unary.fn != UnaryFn::kClip || std::isnan(unary.alpha) || std::isnan(unary.beta))
+    return std::nullopt;
+  return Clamp{static_cast<float>(unary.alpha), static_cast<float>(unary.beta)};
+}
+
+TileEpilogue::TileEpilogue(const Plan& plan, const KernelPlan& kernel,
+                           const Group::Member& member) {
+  for (const EpilogueStep& from : member.epilogue.steps) {
+    Step step;
+    step.is_unary = from.unary.has_value();
+    if (step.is_unary) {
+      step.unary = *from.unary;
+      const std::optional<Clamp> clamp = as_clamp(step.unary);
+      if (clamp.has_value() && !steps_.empty() && !steps_.back().is_unary) {
+        steps_.back().clamp = compose(steps_.back().clamp, *clamp);
+        continue;
+      }
+      step.unary_rows = unary_rows(step.unary.fn);
+      ensure(step.unary_rows != nullptr, "an epilogue's steps make floats");
+    } else {
+      step.binary = from.binary;
+      step.swapped = from.swapped;
+      step.binary_rows = binary_rows(from.binary, from.swapped, false);
+      step.binary_rows_scalar = binary_rows(from.binary, from.swapped, true);
+      ensure(step.binary_rows != nullptr, "an epilogue's steps make floats");
+      const Operand operand = operand_of(plan, kernel.group, from.operand);
+      const Value& value = plan.graph.value(from.operand);
+      Placement placement;  // of a constant: model layout
+      step.input = operand.input;
+      if (operand.input < 0) {
+        step.constant = load<float>(operand.constant);
+      } else {
+        ensure(value.dtype == DType::kFloat32, "an epilogue's run-time operand is fp32");
+        placement = plan.placements[static_cast<std::size_t>(from.operand)];
+      }
+      locate(value.shape, axis_strides(value.shape, placement),
+             plan.graph.value(member.result).shape, step);
+    }
+    steps_.push_back(std::move(step));
+  }
+}
+
+Clamp TileEpilogue::take_leading_clamp() {
+  Clamp clamp;
+  auto step = steps_.begin();
+  for (; step != steps_.end() && step->is_unary; ++step) {
+    const std::optional<Clamp> next = as_clamp(step->unary);
+    if (!next.has_value()) break;
+    clamp = compose(clamp, *next);
+  }
+  steps_.erase(steps_.begin(), step);
+  return clamp;
+}
+
+void TileEpilogue::apply(const KernelArguments& arguments, const Tile& tile) const noexcept {
+  if (steps_.empty() || tile.pixels == 0 || tile.channels == 0) return;
+  const Rows rows = rows_of(tile);
+  RowShape run = rows.shape;
+  if (steps_.size() > 1) {
+    run.cols = std::min(run.cols, kRun);
+    run.rows = std::min(run.rows, std::max<std::int64_t>(1, kRun / run.cols));
+  }
+  for (std::int64_t row = 0; row < rows.shape.rows; row += run.rows) {
+    for (std::int64_t col = 0; col < rows.shape.cols; col += run.cols) {
+      const RowShape part{std::min(run.rows, rows.shape.rows - row),
+                          std::min(run.cols, rows.shape.cols - col)};
+      float* const data = tile.data + row * rows.stride + col;
+      const std::int64_t pixel = tile.pixel + (rows.channels ? row : col);
+      const std::int64_t channel = tile.channel + (rows.channels ? col : row);
+      for (const Step& step : steps_) {
+        if (step.is_unary) {
+          step.unary_rows(part, data, rows.stride, data, rows.stride,
+                          static_cast<float>(step.unary.alpha),
+                          static_cast<float>(step.unary.beta));
+          continue;
+        }
+        const float* operand =
+            step.input < 0
+                ? step.constant.data()
+                : static_cast<const float*>(arguments.inputs[static_cast<std::size_t>(step.input)]);
+        operand +=
+            tile.n * step.stride_n + pixel * step.stride_pixel + channel * step.stride_channel;
+        apply_binary(step, part, data, rows.stride, operand,
+                     rows.channels ? step.stride_pixel : step.stride_channel,
+                     rows.channels ? step.stride_channel : step.stride_pixel);
+      }
+    }
+  }
+}
+
+}  // namespace braze::cpu
