@@ -6,8 +6,7 @@ namespace braze::cpu {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> kRows = {
-      relayout(),
-      reference(),
+      concat(), transpose(), slice(), gather(), relayout(), reference(),
   };
   return kRows;
 }

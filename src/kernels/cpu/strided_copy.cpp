@@ -16,7 +16,10 @@ bool is_vector_element(std::int64_t size) {
 
 StridedCopy::StridedCopy(std::int64_t element_bytes, std::vector<CopyAxis> axes,
                          std::int64_t from_offset, std::int64_t to_offset)
-    : size_(element_bytes), from_offset_(from_offset), to_offset_(to_offset) {
+    : copy_tile_(copy_tile_function()),
+      size_(element_bytes),
+      from_offset_(from_offset),
+      to_offset_(to_offset) {
   for (const CopyAxis& axis : axes) {
     if (axis.extent == 0) return;
   }
@@ -137,7 +140,7 @@ void StridedCopy::run_task(std::int64_t task, const void* from, void* to) const 
     for (std::int64_t step = 0; step < steps; ++step) {
       tile.from = static_cast<const std::uint8_t*>(from) + from_offset + step * line.from;
       tile.to = static_cast<std::uint8_t*>(to) + to_offset + step * line.to;
-      copy_tile(tile);
+      copy_tile_(tile);
     }
     outer += steps;
   }

@@ -17,6 +17,8 @@ struct CopyAxis {
   std::int64_t to = 0;
 };
 
+struct CopyTile;
+
 /// A box-to-box copy, split into independent tasks of about kTaskBytes each.
 class StridedCopy {
  public:
@@ -43,6 +45,7 @@ class StridedCopy {
   void choose_inner(std::vector<CopyAxis>& axes);
   void choose_tasks();
 
+  void (*copy_tile_)(const CopyTile&) = nullptr;
   Inner inner_ = Inner::kRuns;
   std::int64_t size_ = 0;  // bytes that lie together in both boxes
   std::int64_t last_size_ =

@@ -2,18 +2,18 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/strided_copy_tile.cpp"
-#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+#include "kernels/cpu/isa.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include <hwy/highway.h>
+#include "kernels/cpu/simd.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace braze::cpu::HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 /// kSize bytes at a time; 0: tile.size, known at run time only.
 template <std::size_t kSize>
@@ -190,7 +190,7 @@ void transpose(const CopyTile& tile) {
 
 #endif
 
-void copy_tile_on_target(const CopyTile& tile) {
+void copy_tile(const CopyTile& tile) {
   using Inner = StridedCopy::Inner;
   switch (tile.inner) {
     case Inner::kRuns:
@@ -240,9 +240,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace braze::cpu {
 
-HWY_EXPORT(copy_tile_on_target);
+HWY_EXPORT(copy_tile);
 
-void copy_tile(const CopyTile& tile) noexcept { HWY_DYNAMIC_DISPATCH(copy_tile_on_target)(tile); }
+CopyTileFn copy_tile_function() { return BRAZE_DISPATCH(copy_tile); }
 
 }  // namespace braze::cpu
 #endif

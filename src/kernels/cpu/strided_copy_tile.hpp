@@ -17,6 +17,9 @@ struct CopyTile {
   std::int64_t columns = 0, from_column = 0, to_column = 0;
 };
 
-void copy_tile(const CopyTile& tile) noexcept;
+using CopyTileFn = void (*)(const CopyTile& tile);
+
+/// Copies a tile on the instruction set in force.
+CopyTileFn copy_tile_function();
 
 }  // namespace braze::cpu
