@@ -26,17 +26,21 @@ enum class Fusion : std::uint8_t { kOff, kEpilogue, kFull };
 enum class Backend : std::uint8_t { kAuto, kBraze, kCudnn };
 
 struct Options {
-  std::string device = "cpu";           ///< cpu, cuda, cuda:N, or cuda:sm_XX (plans for a GPU that is not here)
+  std::string device =
+      "cpu";  ///< cpu, cuda, cuda:N, or cuda:sm_XX (plans for a GPU that is not here)
   Precision precision = Precision::kFp32;
   Fusion fusion = Fusion::kFull;
   Backend backend = Backend::kAuto;
-  bool nhwc_io = false;                 ///< inputs and outputs of rank 3 and up are [N, spatial..., C]
-  bool compute_dtype_io = false;        ///< inputs and outputs have the compute type instead of the model's
-  std::map<std::string, std::int64_t> dims;  ///< symbolic dimensions of the model; an unbound batch is 1
-  std::map<std::string, Tensor> constants;   ///< graph inputs bound to a value at compile time (a Reshape's shape, say)
-  double max_error = 1e-4;              ///< largest error of an output, as a fraction of its range
-  int threads = 0;                      ///< 0: as many as the process may use
-  std::filesystem::path cache_dir;      ///< "": the user's cache folder
+  bool nhwc_io = false;  ///< inputs and outputs of rank 3 and up are [N, spatial..., C]
+  bool compute_dtype_io =
+      false;  ///< inputs and outputs have the compute type instead of the model's
+  std::map<std::string, std::int64_t>
+      dims;  ///< symbolic dimensions of the model; an unbound batch is 1
+  std::map<std::string, Tensor>
+      constants;  ///< graph inputs bound to a value at compile time (a Reshape's shape, say)
+  double max_error = 1e-4;          ///< largest error of an output, as a fraction of its range
+  int threads = 0;                  ///< 0: as many as the process may use
+  std::filesystem::path cache_dir;  ///< "": the user's cache folder
   std::vector<std::string> disabled_passes;  ///< names of graph passes to skip
 };
 
@@ -57,7 +61,7 @@ struct KernelSummary {
   std::string kind;                ///< single, epilogue, group, relayout, reference
   double flops = 0;
   double dram_bytes = 0;
-  double onchip_bytes = 0;         ///< intermediate bytes that are never written to memory
+  double onchip_bytes = 0;  ///< intermediate bytes that are never written to memory
   double est_us = 0;
 };
 struct FoldedNode {
@@ -75,15 +79,16 @@ struct PlanSummary {
   std::vector<FoldedNode> folded;
   std::vector<NotFused> not_fused;
   std::int64_t launches = 0;
-  std::int64_t peak_bytes = 0;         ///< arena: all intermediates
-  std::int64_t largest_live_bytes = 0; ///< largest sum of intermediates alive at once, a lower bound of peak_bytes
+  std::int64_t peak_bytes = 0;  ///< arena: all intermediates
+  std::int64_t largest_live_bytes =
+      0;  ///< largest sum of intermediates alive at once, a lower bound of peak_bytes
   std::int64_t constant_bytes = 0;
 };
 
 /// How far an output, or one kernel's result, is from the reference.
 struct Deviation {
-  std::string what;        ///< output name; with bisect the kernel's name
-  double max_error = 0;    ///< largest |got - reference|
+  std::string what;      ///< output name; with bisect the kernel's name
+  double max_error = 0;  ///< largest |got - reference|
   double allowed = 0;
   bool ok = true;
 };
@@ -100,13 +105,15 @@ class Model {
   [[nodiscard]] const std::vector<TensorInfo>& outputs() const;
   [[nodiscard]] const PlanSummary& plan() const;
 
-  /// Runs the network on inputs in the order of inputs(), with exactly those dtypes and shapes (kInput otherwise).
+  /// Runs the network on inputs in the order of inputs(), with exactly those dtypes and shapes
+  /// (kInput otherwise).
   [[nodiscard]] Result<std::vector<Tensor>> run(std::span<const Tensor> inputs) const;
   /// The same into tensors of the caller's. Allocates nothing after the first call.
   [[nodiscard]] Status run_into(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   /// Seconds each kernel took in one run, in the order of plan().kernels.
   [[nodiscard]] Result<std::vector<double>> profile(std::span<const Tensor> inputs) const;
-  /// Compares a run with the reference interpreter on the graph as it was read. Only for models compiled here, not loaded ones.
+  /// Compares a run with the reference interpreter on the graph as it was read. Only for models
+  /// compiled here, not loaded ones.
   [[nodiscard]] Result<VerifyReport> verify(std::span<const Tensor> inputs, bool bisect) const;
   /// Writes an engine file: plan and unpacked weights, versioned and checksummed.
   [[nodiscard]] Status save(const std::filesystem::path& file) const;
@@ -121,13 +128,15 @@ class Model {
 /// Compiles an ONNX file.
 [[nodiscard]] Result<Model> compile(const std::filesystem::path& file, const Options& options);
 /// Compiles an ONNX model in memory; external data is looked for in `folder`.
-[[nodiscard]] Result<Model> compile(std::span<const std::byte> bytes, const std::filesystem::path& folder, const Options& options);
+[[nodiscard]] Result<Model> compile(std::span<const std::byte> bytes,
+                                    const std::filesystem::path& folder, const Options& options);
 /// Loads an engine file; `options` gives threads and cache_dir only.
 [[nodiscard]] Result<Model> load(const std::filesystem::path& file, const Options& options);
 /// True if the file begins as an engine file does (otherwise it is taken for ONNX).
 [[nodiscard]] bool is_engine_file(const std::filesystem::path& file);
 
-/// Uniform [-1, 1) from seed 0 for floats, small non-negative numbers for integers: what bench and verify use.
+/// Uniform [-1, 1) from seed 0 for floats, small non-negative numbers for integers: what bench and
+/// verify use.
 [[nodiscard]] std::vector<Tensor> random_inputs(const Model& model, std::uint64_t seed = 0);
 
 /// What is here: one line per device and per library looked for, found or why not.
@@ -138,7 +147,8 @@ struct DeviceReport {
 };
 [[nodiscard]] std::vector<DeviceReport> devices();
 
-/// Tensor files. .npy and ONNX TensorProto .pb are read; write chooses by the extension (.npy, .pb). kInput, kIo.
+/// Tensor files. .npy and ONNX TensorProto .pb are read; write chooses by the extension (.npy,
+/// .pb). kInput, kIo.
 [[nodiscard]] Result<Tensor> read_tensor(const std::filesystem::path& file);
 [[nodiscard]] Status write_tensor(const std::filesystem::path& file, const Tensor& tensor);
 

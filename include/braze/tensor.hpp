@@ -44,7 +44,8 @@ std::int64_t element_count(const Shape& shape);
 /// "[1,3,224,224]"
 std::string to_string(const Shape& shape);
 
-/// A dense row-major array. Copies share the bytes; make() and clone() own new ones, view() borrows.
+/// A dense row-major array. Copies share the bytes; make() and clone() own new ones, view()
+/// borrows.
 class Tensor {
  public:
   Tensor() = default;
@@ -54,7 +55,8 @@ class Tensor {
   /// Borrows `data`, which must outlive the tensor and hold element_count(shape) elements.
   static Tensor view(DType dtype, Shape shape, void* data);
   /// Shares `owner`'s lifetime; `data` points into it (a mapped file, say).
-  static Tensor share(DType dtype, Shape shape, std::shared_ptr<const void> owner, const void* data);
+  static Tensor share(DType dtype, Shape shape, std::shared_ptr<const void> owner,
+                      const void* data);
 
   template <class T>
   static Tensor from(DType dtype, Shape shape, std::span<const T> values);
@@ -62,15 +64,21 @@ class Tensor {
   [[nodiscard]] DType dtype() const { return dtype_; }
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] std::int64_t count() const { return element_count(shape_); }
-  [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(dtype_); }
+  [[nodiscard]] std::size_t bytes() const {
+    return static_cast<std::size_t>(count()) * size_of(dtype_);
+  }
   [[nodiscard]] bool defined() const { return data_ != nullptr; }
 
   [[nodiscard]] const void* data() const { return data_; }
   [[nodiscard]] void* data() { return data_; }
   template <class T>
-  [[nodiscard]] const T* as() const { return static_cast<const T*>(data_); }
+  [[nodiscard]] const T* as() const {
+    return static_cast<const T*>(data_);
+  }
   template <class T>
-  [[nodiscard]] T* as() { return static_cast<T*>(data_); }
+  [[nodiscard]] T* as() {
+    return static_cast<T*>(data_);
+  }
 
   /// A deep copy that owns its bytes.
   [[nodiscard]] Tensor clone() const;

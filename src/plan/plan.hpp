@@ -1,4 +1,5 @@
-// A plan: which kernels run, on what, in which memory. Plain data, printable, a pure function of (graph, device, options, database).
+// A plan: which kernels run, on what, in which memory. Plain data, printable, a pure function of
+// (graph, device, options, database).
 #pragma once
 
 #include <cstdint>
@@ -22,23 +23,24 @@ enum class Memory : std::uint8_t { kNone, kConstant, kInput, kOutput, kArena };
 
 struct Placement {
   Memory memory = Memory::kNone;
-  std::int32_t index = 0;    // kInput, kOutput: which one
-  std::int64_t offset = 0;   // bytes from the start of the arena, or of the input or output
-  std::int64_t bytes = 0;    // extent in memory, from the first to the last element
+  std::int32_t index = 0;   // kInput, kOutput: which one
+  std::int64_t offset = 0;  // bytes from the start of the arena, or of the input or output
+  std::int64_t bytes = 0;   // extent in memory, from the first to the last element
   Layout layout = Layout::kModel;
-  std::int64_t pitch = 0;    // kChannelsLast: elements from one pixel to the next, >= C
-  ValueId view_of = kNoValue;  // shares the bytes of this value (a reshape, or a channel slice of a concat)
+  std::int64_t pitch = 0;  // kChannelsLast: elements from one pixel to the next, >= C
+  ValueId view_of =
+      kNoValue;  // shares the bytes of this value (a reshape, or a channel slice of a concat)
 };
 
 enum class KernelKind : std::uint8_t { kSingle, kEpilogue, kGroup, kRelayout, kReference };
 const char* to_string(KernelKind kind);
 
 struct KernelPlan {
-  std::string name;         // unique, e.g. "k3_conv_direct"
-  std::string family;       // row of the registry
+  std::string name;    // unique, e.g. "k3_conv_direct"
+  std::string family;  // row of the registry
   std::string backend;
   KernelKind kind = KernelKind::kSingle;
-  Group group;              // relayout: no members; inputs[0] is copied to outputs[0]
+  Group group;  // relayout: no members; inputs[0] is copied to outputs[0]
   Candidate candidate;
   Work work;
   double est_us = 0;
@@ -53,15 +55,18 @@ struct Refusal {
 };
 
 struct Plan {
-  Graph graph;        // resolved, simplified, compacted; relayouts have made it no different: they are kernels, not nodes
+  Graph graph;  // resolved, simplified, compacted; relayouts have made it no different: they are
+                // kernels, not nodes
   Device device;
   PlanOptions options;
-  std::vector<Placement> placements;  // by ValueId; relayout copies are values appended to the graph
-  std::vector<KernelPlan> kernels;    // in order of execution
-  std::vector<Folded> folded;         // graph.folded plus nodes that became views
+  std::vector<Placement>
+      placements;                   // by ValueId; relayout copies are values appended to the graph
+  std::vector<KernelPlan> kernels;  // in order of execution
+  std::vector<Folded> folded;       // graph.folded plus nodes that became views
   std::vector<Refusal> not_fused;
   std::int64_t arena_bytes = 0;
-  std::int64_t largest_live_bytes = 0;  // largest sum of simultaneously live intermediates: the bound that arena_bytes approaches
+  std::int64_t largest_live_bytes =
+      0;  // largest sum of simultaneously live intermediates: the bound that arena_bytes approaches
 };
 
 }  // namespace braze

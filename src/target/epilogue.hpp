@@ -1,4 +1,5 @@
-// The epilogue: a short program on a convolution's accumulator (or on any tile), run before the tile is stored.
+// The epilogue: a short program on a convolution's accumulator (or on any tile), run before the
+// tile is stored.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +11,8 @@
 
 namespace braze {
 
-/// How an operand of the epilogue varies, decided from each dimension of its broadcast shape, never from its element count.
-/// For an output [N, C, spatial...]:
+/// How an operand of the epilogue varies, decided from each dimension of its broadcast shape, never
+/// from its element count. For an output [N, C, spatial...]:
 enum class Broadcast : std::uint8_t {
   kScalar,   // one value
   kChannel,  // varies along C only
@@ -22,10 +23,10 @@ enum class Broadcast : std::uint8_t {
 
 /// acc = fn(acc), or acc = fn(acc, operand), or acc = fn(operand, acc) when `swapped`.
 struct EpilogueStep {
-  NodeId node = kNoNode;               // the graph node it does
-  std::optional<Unary> unary;          // set: a unary step
-  BinaryFn binary = BinaryFn::kAdd;    // otherwise a binary step with
-  ValueId operand = kNoValue;          // this operand
+  NodeId node = kNoNode;             // the graph node it does
+  std::optional<Unary> unary;        // set: a unary step
+  BinaryFn binary = BinaryFn::kAdd;  // otherwise a binary step with
+  ValueId operand = kNoValue;        // this operand
   Broadcast broadcast = Broadcast::kScalar;
   bool swapped = false;
 };
@@ -35,9 +36,10 @@ struct Epilogue {
   [[nodiscard]] bool empty() const { return steps.empty(); }
 };
 
-/// The way `operand` broadcasts against `output`, both in numpy's right-aligned sense; nullopt and the reason in `why` if in none of
-/// the ways above ("operand [1,1,1,4] varies along W only").
-std::optional<Broadcast> classify_broadcast(const Shape& operand, const Shape& output, std::string* why);
+/// The way `operand` broadcasts against `output`, both in numpy's right-aligned sense; nullopt and
+/// the reason in `why` if in none of the ways above ("operand [1,1,1,4] varies along W only").
+std::optional<Broadcast> classify_broadcast(const Shape& operand, const Shape& output,
+                                            std::string* why);
 
 /// "add(channel) relu add(full) clip(0,6)"
 std::string print(const Epilogue& epilogue);

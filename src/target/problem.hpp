@@ -18,17 +18,19 @@ enum class Layout : std::uint8_t {
   kChannelsLast,  // [N, spatial..., C], `pitch` elements from one pixel to the next
 };
 
-/// A connected sub-graph run as one kernel. One anchor and its epilogue, or several anchors in a chain: the same thing with more
-/// members.
+/// A connected sub-graph run as one kernel. One anchor and its epilogue, or several anchors in a
+/// chain: the same thing with more members.
 struct Group {
   struct Member {
-    NodeId anchor = kNoNode;  // Conv, Pool, MatMul, pointwise head, ...
-    Epilogue epilogue;        // on its result
+    NodeId anchor = kNoNode;    // Conv, Pool, MatMul, pointwise head, ...
+    Epilogue epilogue;          // on its result
     ValueId result = kNoValue;  // what is left after the epilogue
   };
   std::vector<Member> members;  // in order of execution
-  std::vector<ValueId> inputs;  // read from memory: non-constant inputs of the members, each once, then epilogue operands
-  std::vector<ValueId> outputs; // stored: the last member's result(s), and intermediates that others need
+  std::vector<ValueId> inputs;  // read from memory: non-constant inputs of the members, each once,
+                                // then epilogue operands
+  std::vector<ValueId>
+      outputs;  // stored: the last member's result(s), and intermediates that others need
 
   [[nodiscard]] bool single() const { return members.size() == 1; }
 };
@@ -38,7 +40,9 @@ struct Support {
   std::string rule;    // "channel-limit"
   std::string reason;  // for people: what was found, what the family takes
   static Support yes() { return {}; }
-  static Support no(std::string rule, std::string reason) { return {false, std::move(rule), std::move(reason)}; }
+  static Support no(std::string rule, std::string reason) {
+    return {false, std::move(rule), std::move(reason)};
+  }
 };
 
 /// Which layouts a family reads and writes.
@@ -49,7 +53,8 @@ enum class LayoutRule : std::uint8_t {
   kSame,          // all images in one layout, whichever
 };
 
-/// A point in a family's space of implementations. Meaning of the numbers is the family's own; printed by name in plans.
+/// A point in a family's space of implementations. Meaning of the numbers is the family's own;
+/// printed by name in plans.
 struct Candidate {
   struct Parameter {
     std::string name;
@@ -72,16 +77,19 @@ struct KernelFamily {
   std::string_view name;     // "conv_direct"
   std::string_view backend;  // "cpu", "cuda", "cudnn"
   LayoutRule layouts = LayoutRule::kModelOnly;
-  bool epilogue = false;     // takes any Epilogue on its single output
-  bool pitched = false;      // reads and writes channels-last with pitch > C (channel-offset views)
-  bool in_place = false;     // may write its output over its first input when layouts agree
+  bool epilogue = false;  // takes any Epilogue on its single output
+  bool pitched = false;   // reads and writes channels-last with pitch > C (channel-offset views)
+  bool in_place = false;  // may write its output over its first input when layouts agree
   /// Is this node, with its dtypes and constness, something the family runs as a group's anchor?
   Support (*supports)(const Graph& graph, const Node& anchor, const Device& device) = nullptr;
-  std::vector<Candidate> (*candidates)(const Graph& graph, const Group& group, const Device& device) = nullptr;
-  Work (*work)(const Graph& graph, const Group& group, const Candidate& candidate, const Device& device) = nullptr;
+  std::vector<Candidate> (*candidates)(const Graph& graph, const Group& group,
+                                       const Device& device) = nullptr;
+  Work (*work)(const Graph& graph, const Group& group, const Candidate& candidate,
+               const Device& device) = nullptr;
 };
 
-/// Families in order of preference: the first that supports an anchor wins unless cost says otherwise.
+/// Families in order of preference: the first that supports an anchor wins unless cost says
+/// otherwise.
 using Registry = std::vector<KernelFamily>;
 
 }  // namespace braze

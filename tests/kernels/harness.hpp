@@ -1,8 +1,9 @@
 // Runs one CPU kernel family on one group and compares it with the interpreter.
 //
-// The caller builds a graph (anchor, then epilogue nodes), says which nodes form the group, and picks layouts; the harness lays the inputs
-// out (gaps between pixels and after the last element are NaN or 0x7f bytes), runs the kernel on an undefined workspace and brings the
-// outputs back to logical order. It also checks that nothing outside the output's elements was written.
+// The caller builds a graph (anchor, then epilogue nodes), says which nodes form the group, and
+// picks layouts; the harness lays the inputs out (gaps between pixels and after the last element
+// are NaN or 0x7f bytes), runs the kernel on an undefined workspace and brings the outputs back to
+// logical order. It also checks that nothing outside the output's elements was written.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -37,7 +38,8 @@ inline Tensor random_tensor(Shape shape, unsigned seed, float lo = -1, float hi 
 /// Bytes of a value in a layout, and where logical element i lies.
 class Placed {
  public:
-  Placed(DType dtype, Shape shape, LayoutChoice choice) : dtype_(dtype), shape_(std::move(shape)), choice_(choice) {
+  Placed(DType dtype, Shape shape, LayoutChoice choice)
+      : dtype_(dtype), shape_(std::move(shape)), choice_(choice) {
     const std::size_t rank = shape_.size();
     strides_.assign(rank, 0);
     std::int64_t stride = 1;
@@ -52,21 +54,24 @@ class Placed {
     extent_ = 0;
     const std::int64_t count = element_count(shape_);
     for (std::int64_t i = 0; i < count; ++i) extent_ = std::max(extent_, offset(i) + 1);
-    bytes_.assign(static_cast<std::size_t>(extent_ + kGuard) * size_of(dtype_), 0x7f);  // 0x7f7f7f7f is 3.4e38f
-    if (is_float(dtype_)) std::memset(bytes_.data(), 0xff, bytes_.size());              // NaN
+    bytes_.assign(static_cast<std::size_t>(extent_ + kGuard) * size_of(dtype_),
+                  0x7f);                                                    // 0x7f7f7f7f is 3.4e38f
+    if (is_float(dtype_)) std::memset(bytes_.data(), 0xff, bytes_.size());  // NaN
   }
 
   void set(const Tensor& tensor) {
     const std::size_t size = size_of(dtype_);
     for (std::int64_t i = 0; i < tensor.count(); ++i) {
-      std::memcpy(&bytes_[static_cast<std::size_t>(offset(i)) * size], tensor.as<char>() + static_cast<std::size_t>(i) * size, size);
+      std::memcpy(&bytes_[static_cast<std::size_t>(offset(i)) * size],
+                  tensor.as<char>() + static_cast<std::size_t>(i) * size, size);
     }
   }
   [[nodiscard]] Tensor get() const {
     Tensor tensor = Tensor::make(dtype_, shape_);
     const std::size_t size = size_of(dtype_);
     for (std::int64_t i = 0; i < tensor.count(); ++i) {
-      std::memcpy(tensor.as<char>() + static_cast<std::size_t>(i) * size, &bytes_[static_cast<std::size_t>(offset(i)) * size], size);
+      std::memcpy(tensor.as<char>() + static_cast<std::size_t>(i) * size,
+                  &bytes_[static_cast<std::size_t>(offset(i)) * size], size);
     }
     return tensor;
   }
@@ -75,7 +80,8 @@ class Placed {
     const std::size_t size = size_of(dtype_);
     std::vector<char> mine(bytes_.size(), 0);
     const std::int64_t count = element_count(shape_);
-    for (std::int64_t i = 0; i < count; ++i) std::memset(&mine[static_cast<std::size_t>(offset(i)) * size], 1, size);
+    for (std::int64_t i = 0; i < count; ++i)
+      std::memset(&mine[static_cast<std::size_t>(offset(i)) * size], 1, size);
     const char poison = is_float(dtype_) ? '\xff' : '\x7f';
     for (std::size_t i = 0; i < bytes_.size(); ++i) {
       if (mine[i] == 0 && bytes_[i] != poison) return false;
@@ -110,8 +116,10 @@ class Placed {
   std::vector<char> bytes_;
 };
 
-/// A plan with one kernel. `layouts` may name any value; values not named are in model layout, constants always are.
-inline Plan one_kernel_plan(const Graph& graph, const Row& row, Group group, const std::map<ValueId, LayoutChoice>& layouts = {}) {
+/// A plan with one kernel. `layouts` may name any value; values not named are in model layout,
+/// constants always are.
+inline Plan one_kernel_plan(const Graph& graph, const Row& row, Group group,
+                            const std::map<ValueId, LayoutChoice>& layouts = {}) {
   Plan plan;
   plan.graph = graph;
   plan.device = cpu_device(1);
@@ -120,7 +128,9 @@ inline Plan one_kernel_plan(const Graph& graph, const Row& row, Group group, con
     const Value& value = graph.value(id);
     const auto choice = layouts.find(id);
     Placement& placement = plan.placements[static_cast<std::size_t>(id)];
-    placement = Placed(value.dtype, value.shape, choice == layouts.end() ? LayoutChoice{} : choice->second).placement();
+    placement =
+        Placed(value.dtype, value.shape, choice == layouts.end() ? LayoutChoice{} : choice->second)
+            .placement();
     if (value.is_constant()) placement.memory = Memory::kConstant;
   }
   KernelPlan kernel;
@@ -129,25 +139,31 @@ inline Plan one_kernel_plan(const Graph& graph, const Row& row, Group group, con
   kernel.backend = "cpu";
   kernel.group = std::move(group);
   if (row.family.candidates != nullptr) {
-    const std::vector<Candidate> candidates = row.family.candidates(graph, kernel.group, plan.device);
+    const std::vector<Candidate> candidates =
+        row.family.candidates(graph, kernel.group, plan.device);
     if (!candidates.empty()) kernel.candidate = candidates.front();
   }
   plan.kernels.push_back(std::move(kernel));
   return plan;
 }
 
-/// Runs the plan's only kernel. `inputs` and the result are in logical order and match group.inputs and group.outputs.
-inline std::vector<Tensor> run_kernel(const Plan& plan, const Row& row, std::span<const Tensor> inputs, std::size_t threads = 1) {
+/// Runs the plan's only kernel. `inputs` and the result are in logical order and match group.inputs
+/// and group.outputs.
+inline std::vector<Tensor> run_kernel(const Plan& plan, const Row& row,
+                                      std::span<const Tensor> inputs, std::size_t threads = 1) {
   const KernelPlan& kernel = plan.kernels.front();
   const auto placed = [&plan](ValueId id) {
     const Value& value = plan.graph.value(id);
     const Placement& placement = plan.placements[static_cast<std::size_t>(id)];
-    LayoutChoice choice{placement.layout, placement.layout == Layout::kChannelsLast ? placement.pitch - value.shape[1] : 0};
+    LayoutChoice choice{placement.layout, placement.layout == Layout::kChannelsLast
+                                              ? placement.pitch - value.shape[1]
+                                              : 0};
     return Placed(value.dtype, value.shape, choice);
   };
   std::vector<Placed> in;
   std::vector<Placed> out;
-  for (std::size_t i = 0; i < kernel.group.inputs.size(); ++i) in.push_back(placed(kernel.group.inputs[i])), in.back().set(inputs[i]);
+  for (std::size_t i = 0; i < kernel.group.inputs.size(); ++i)
+    in.push_back(placed(kernel.group.inputs[i])), in.back().set(inputs[i]);
   for (const ValueId id : kernel.group.outputs) out.push_back(placed(id));
   std::vector<const void*> in_pointers;
   std::vector<void*> out_pointers;
@@ -156,7 +172,8 @@ inline std::vector<Tensor> run_kernel(const Plan& plan, const Row& row, std::spa
 
   const std::unique_ptr<Kernel> built = row.build(plan, kernel);
   const std::size_t bytes = (built->workspace_bytes(threads) + 127) / 64 * 64;
-  const std::unique_ptr<void, decltype(&std::free)> workspace(std::aligned_alloc(64, bytes), std::free);
+  const std::unique_ptr<void, decltype(&std::free)> workspace(std::aligned_alloc(64, bytes),
+                                                              std::free);
   std::memset(workspace.get(), 0xff, bytes);
   pthreadpool_t pool = threads > 1 ? pthreadpool_create(threads) : nullptr;
   built->run({in_pointers, out_pointers, workspace.get(), pool});
@@ -170,14 +187,17 @@ inline std::vector<Tensor> run_kernel(const Plan& plan, const Row& row, std::spa
   return results;
 }
 
-/// |got - want| <= tolerance(element) for all elements; NaN matches NaN, infinities match themselves.
+/// |got - want| <= tolerance(element) for all elements; NaN matches NaN, infinities match
+/// themselves.
 inline void expect_close(const Tensor& got, const Tensor& want, double absolute, double relative) {
   ASSERT_EQ(got.dtype(), want.dtype());
   ASSERT_EQ(got.shape(), want.shape());
   for (std::int64_t i = 0; i < got.count(); ++i) {
     const double g = got.as<float>()[i];
     const double w = want.as<float>()[i];
-    if (std::isnan(w) ? std::isnan(g) : (g == w || std::fabs(g - w) <= absolute + relative * std::fabs(w))) continue;
+    if (std::isnan(w) ? std::isnan(g)
+                      : (g == w || std::fabs(g - w) <= absolute + relative * std::fabs(w)))
+      continue;
     FAIL() << "element " << i << " is " << g << ", expected " << w;
   }
 }

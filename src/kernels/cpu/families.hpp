@@ -12,24 +12,25 @@ struct Row {
   Build build;
 };
 
-Row conv_direct();      // dense and grouped Conv, 1-D to 3-D: implicit GEMM on packed weights
-Row conv_depthwise();   // Conv with group == C: vectors along channels
-Row conv_transpose();   // ConvTranspose
-Row gemm();             // MatMul, Gemm
-Row pool();             // Pool
-Row pointwise();        // Unary, Binary, Where, Cast, BatchNorm and chains of them as an epilogue
-Row reduce();           // Reduce, ArgReduce
-Row softmax();          // Softmax
-Row instance_norm();    // InstanceNorm
-Row lrn();              // Lrn
-Row resize();           // Resize
-Row concat();           // Concat that could not be a set of views
-Row transpose();        // Transpose, DepthToSpace, SpaceToDepth, ChannelShuffle: permutations of a reshaped array
-Row slice();            // Slice, Split, Pad, Expand, Tile: a strided box copied into a box
-Row gather();           // Gather
-Row quantized();        // Quantize, Dequantize, QLinearConv: exact integer arithmetic
-Row relayout();         // model layout <-> channels-last; also a plain copy
-Row reference();        // anything, through graph/interpret
+Row conv_direct();     // dense and grouped Conv, 1-D to 3-D: implicit GEMM on packed weights
+Row conv_depthwise();  // Conv with group == C: vectors along channels
+Row conv_transpose();  // ConvTranspose
+Row gemm();            // MatMul, Gemm
+Row pool();            // Pool
+Row pointwise();       // Unary, Binary, Where, Cast, BatchNorm and chains of them as an epilogue
+Row reduce();          // Reduce, ArgReduce
+Row softmax();         // Softmax
+Row instance_norm();   // InstanceNorm
+Row lrn();             // Lrn
+Row resize();          // Resize
+Row concat();          // Concat that could not be a set of views
+Row transpose();       // Transpose, DepthToSpace, SpaceToDepth, ChannelShuffle: permutations of a
+                       // reshaped array
+Row slice();           // Slice, Split, Pad, Expand, Tile: a strided box copied into a box
+Row gather();          // Gather
+Row quantized();       // Quantize, Dequantize, QLinearConv: exact integer arithmetic
+Row relayout();        // model layout <-> channels-last; also a plain copy
+Row reference();       // anything, through graph/interpret
 
 /// All rows, in order of preference.
 const std::vector<Row>& rows();

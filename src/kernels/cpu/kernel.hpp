@@ -12,8 +12,8 @@
 
 namespace braze::cpu {
 
-/// Pointers of one run. inputs and outputs follow KernelPlan::group; workspace has workspace_bytes(threads) bytes, 64-byte aligned,
-/// with undefined contents.
+/// Pointers of one run. inputs and outputs follow KernelPlan::group; workspace has
+/// workspace_bytes(threads) bytes, 64-byte aligned, with undefined contents.
 struct KernelArguments {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
@@ -21,7 +21,8 @@ struct KernelArguments {
   pthreadpool_t pool = nullptr;  // null: run on the calling thread
 };
 
-/// Immutable after construction, so that several threads may run it at once with separate workspaces.
+/// Immutable after construction, so that several threads may run it at once with separate
+/// workspaces.
 class Kernel {
  public:
   Kernel() = default;
@@ -29,17 +30,19 @@ class Kernel {
   Kernel& operator=(const Kernel&) = delete;
   virtual ~Kernel() = default;
   /// Scratch bytes for `threads` workers.
-  [[nodiscard]] virtual std::size_t workspace_bytes(std::size_t threads) const { return threads * 0; }
+  [[nodiscard]] virtual std::size_t workspace_bytes(std::size_t threads) const {
+    return threads * 0;
+  }
   /// Never throws, never allocates.
   virtual void run(const KernelArguments& arguments) const noexcept = 0;
 };
 
-/// Builds the kernel of one KernelPlan: reads dtypes, shapes and constants from plan.graph, layouts and pitches from
-/// plan.placements, then packs the weights.
+/// Builds the kernel of one KernelPlan: reads dtypes, shapes and constants from plan.graph, layouts
+/// and pitches from plan.placements, then packs the weights.
 using Build = std::unique_ptr<Kernel> (*)(const Plan& plan, const KernelPlan& kernel);
 
-/// Dimensions and element strides of an image value: rank 3, 4 and 5 become [n, c, d, h, w] with missing spatial extents 1.
-/// stride_c == 1 in channels-last, stride_w == 1 in model layout.
+/// Dimensions and element strides of an image value: rank 3, 4 and 5 become [n, c, d, h, w] with
+/// missing spatial extents 1. stride_c == 1 in channels-last, stride_w == 1 in model layout.
 struct Image {
   std::int64_t n = 1, c = 1, d = 1, h = 1, w = 1;
   std::int64_t stride_n = 0, stride_c = 0, stride_d = 0, stride_h = 0, stride_w = 0;
@@ -48,10 +51,13 @@ struct Image {
 Image image_of(const Plan& plan, ValueId id);
 
 /// Number of workers that parallel_for uses: bounds the scratch a kernel needs.
-inline std::size_t worker_count(pthreadpool_t pool) { return pool == nullptr ? 1 : pthreadpool_get_threads_count(pool); }
+inline std::size_t worker_count(pthreadpool_t pool) {
+  return pool == nullptr ? 1 : pthreadpool_get_threads_count(pool);
+}
 
-/// Runs fn(task, worker) for task in [0, count), tasks handed out one by one to the workers as they get free; worker in
-/// [0, worker_count(pool)) indexes per-worker scratch. On this thread, in order, when pool is null or there is one task.
+/// Runs fn(task, worker) for task in [0, count), tasks handed out one by one to the workers as they
+/// get free; worker in [0, worker_count(pool)) indexes per-worker scratch. On this thread, in
+/// order, when pool is null or there is one task.
 template <class Fn>
 void parallel_for(pthreadpool_t pool, std::size_t count, const Fn& fn) {
   const std::size_t workers = worker_count(pool);
@@ -66,7 +72,9 @@ void parallel_for(pthreadpool_t pool, std::size_t count, const Fn& fn) {
   } shared{fn, count};
   const auto work = [](void* context, std::size_t worker) {
     auto& state = *static_cast<Shared*>(context);
-    for (std::size_t task; (task = state.next.fetch_add(1, std::memory_order_relaxed)) < state.count;) state.fn(task, worker);
+    for (std::size_t task;
+         (task = state.next.fetch_add(1, std::memory_order_relaxed)) < state.count;)
+      state.fn(task, worker);
   };
   pthreadpool_parallelize_1d(pool, work, &shared, workers < count ? workers : count, 0);
 }

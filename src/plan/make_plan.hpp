@@ -1,0 +1,24 @@
+// Graph + device + options -> plan.
+#pragma once
+
+#include "plan/plan.hpp"
+
+namespace braze {
+
+/// Plans a resolved, simplified graph. Pure: the same arguments give the same plan. kUnsupported
+/// naming a node that no family runs.
+Plan make_plan(const Graph& graph, const Device& device, const PlanOptions& options,
+               const Registry& registry);
+
+/// The plan as text: kernels with layouts and memory, folded nodes, refusals.
+std::string print(const Plan& plan);
+
+/// Seconds-scale model of a kernel's time on a device, in microseconds:
+///   max(flops / (efficiency * peak), dram_bytes / bandwidth) + launch.
+/// Left out: cache reuse between kernels, imbalance between workers, frequency changes.
+double estimate_us(const Work& work, DType compute, const Device& device);
+
+/// "in: channels-last, out: model; add(channel) relu"
+std::string describe(const Plan& plan, const KernelPlan& kernel);
+
+}  // namespace braze

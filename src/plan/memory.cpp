@@ -1,0 +1,231 @@
+// Arena offsets: values whose lives do not overlap share bytes.
+//
+// A block is a storage root with all its views, or several roots that kernels write in place over
+// one another. It lives from the first kernel that writes any of it to the last that reads any of
+// it. Blocks are placed one by one at the lowest offset free during their life; of several placing
+// orders the one with the smallest arena wins. largest_live_bytes is the bound no placing can beat.
+#include <algorithm>
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "base/error.hpp"
+#include "plan/stages.hpp"
+
+namespace braze {
+namespace {
+
+constexpr std::int64_t kAlignment = 64;
+
+struct Block {
+  std::int64_t bytes = 0;
+  std::size_t first = std::numeric_limits<std::size_t>::max();  // kernel that first writes it
+  std::size_t last = 0;                                         // kernel that last reads it
+  std::int64_t offset = 0;
+  [[nodiscard]] bool overlaps(const Block& other) const {
+    return first <= other.last && other.first <= last;
+  }
+};
+
+class MemoryPlanner {
+ public:
+  MemoryPlanner(Plan& plan, const Registry& registry) : plan_(plan), registry_(registry) {}
+
+  void assign() {
+    find_roots();
+    fix_outside_memory();
+    find_lives();
+    write_in_place();
+    place_blocks();
+    finish();
+  }
+
+ private:
+  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+  Placement& placement(ValueId id) { return plan_.placements[index(id)]; }
+
+  void find_roots() {
+    root_.resize(plan_.placements.size());
+    shift_.assign(plan_.placements.size(), 0);
+    class_size_.assign(plan_.placements.size(), 0);
+    for (ValueId id = 0; id < plan_.graph.value_count(); ++id) {
+      ValueId root = id;
+      while (placement(root).view_of != kNoValue) {
+        shift_[index(id)] += placement(root).offset;
+        root = placement(root).view_of;
+      }
+      root_[index(id)] = root;
+      ++class_size_[index(root)];
+    }
+  }
+
+  void fix_outside_memory() {
+    for (std::size_t i = 0; i < plan_.graph.outputs.size(); ++i)
+      set_outside(plan_.graph.outputs[i].value, Memory::kOutput, i);
+    for (std::size_t i = 0; i < plan_.graph.inputs.size(); ++i)
+      set_outside(plan_.graph.inputs[i], Memory::kInput, i);
+  }
+
+  void set_outside(ValueId id, Memory memory, std::size_t i) {
+    Placement& root = placement(root_[index(id)]);
+    root.memory = memory;
+    root.index = static_cast<std::int32_t>(i);
+  }
+
+  void find_lives() {
+    block_of_.assign(plan_.placements.size(), -1);
+    for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
+      for (const ValueId id : plan_.kernels[k].group.outputs) live(id, k);
+      for (const ValueId id : plan_.kernels[k].group.inputs) live(id, k);
+    }
+  }
+
+  void live(ValueId id, std::size_t k) {
+    const ValueId root = root_[index(id)];
+    if (placement(root).memory != Memory::kNone) return;
+    int& number = block_of_[index(root)];
+    if (number < 0) {
+      number = static_cast<int>(blocks_.size());
+      blocks_.push_back(
+          {.bytes = (placement(root).bytes + kAlignment - 1) / kAlignment * kAlignment});
+    }
+    Block& block = blocks_[static_cast<std::size_t>(number)];
+    block.first = std::min(block.first, k);
+    block.last = std::max(block.last, k);
+  }
+
+  /// A pointwise result over its first input: both whole storages of one shape and layout, the
+  /// input dead afterwards and read once.
+  void write_in_place() {
+    for (std::size_t k = 0; k < plan_.kernels.size(); ++k) {
+      const Group& group = plan_.kernels[k].group;
+      if (group.members.empty() || group.inputs.empty() || group.outputs.size() != 1) continue;
+      if (!family_of(registry_, plan_.kernels[k].family).in_place) continue;
+      const Node& anchor = plan_.graph.node(group.members[0].anchor);
+      const ValueId in = group.inputs[0];
+      const ValueId out = group.outputs[0];
+      if (std::count(anchor.inputs.begin(), anchor.inputs.end(), in) != 1 || anchor.inputs[0] != in)
+        continue;
+      const auto reads_again = [in](const EpilogueStep& step) { return step.operand == in; };
+      const auto& steps = group.members[0].epilogue.steps;
+      if (std::any_of(steps.begin(), steps.end(), reads_again)) continue;
+      const int from = block_of_[index(in)];
+      const int to = block_of_[index(out)];
+      if (from < 0 || to < 0 || class_size_[index(in)] != 1 || class_size_[index(out)] != 1)
+        continue;
+      const Placement& a = placement(in);
+      const Placement& b = placement(out);
+      if (a.layout != b.layout || a.pitch != b.pitch || a.bytes != b.bytes) continue;
+      if (plan_.graph.value(in).dtype != plan_.graph.value(out).dtype ||
+          plan_.graph.value(in).shape != plan_.graph.value(out).shape)
+        continue;
+      Block& source = blocks_[static_cast<std::size_t>(from)];
+      Block& target = blocks_[static_cast<std::size_t>(to)];
+      if (source.last != k || target.first != k) continue;
+      source.last = target.last;
+      target.bytes = 0;
+      block_of_[index(out)] = from;
+    }
+  }
+
+  std::int64_t place_in_order(const std::vector<std::size_t>& order,
+                              std::vector<std::int64_t>& offsets) const {
+    std::vector<std::size_t> placed;
+    std::int64_t total = 0;
+    for (const std::size_t b : order) {
+      std::vector<std::pair<std::int64_t, std::int64_t>> busy;
+      for (const std::size_t other : placed) {
+        if (blocks_[other].overlaps(blocks_[b]))
+          busy.emplace_back(offsets[other], offsets[other] + blocks_[other].bytes);
+      }
+      std::sort(busy.begin(), busy.end());
+      std::int64_t best = -1;
+      std::int64_t best_gap = std::numeric_limits<std::int64_t>::max();
+      std::int64_t end = 0;
+      for (const auto& [begin, finish] : busy) {
+        if (begin - end >= blocks_[b].bytes && begin - end < best_gap) {
+          best = end;
+          best_gap = begin - end;
+        }
+        end = std::max(end, finish);
+      }
+      offsets[b] = best >= 0 ? best : end;
+      total = std::max(total, offsets[b] + blocks_[b].bytes);
+      placed.push_back(b);
+    }
+    return total;
+  }
+
+  void place_blocks() {
+    std::vector<std::size_t> order(blocks_.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::vector<std::int64_t> live(plan_.kernels.size() + 1, 0);
+    for (const Block& block : blocks_) {
+      for (std::size_t k = block.first; block.bytes > 0 && k <= block.last; ++k)
+        live[k] += block.bytes;
+    }
+    plan_.largest_live_bytes = *std::max_element(live.begin(), live.end());
+    const auto life = [](const Block& block) {
+      return static_cast<std::int64_t>(block.last - block.first + 1);
+    };
+    const auto pressure = [&](const Block& block) {
+      return *std::max_element(live.begin() + static_cast<std::ptrdiff_t>(block.first),
+                               live.begin() + static_cast<std::ptrdiff_t>(block.last) + 1);
+    };
+    const std::vector<std::function<std::int64_t(const Block&)>> keys = {
+        [](const Block& block) { return -block.bytes; },
+        [&](const Block& block) { return -block.bytes * life(block); },
+        [](const Block& block) { return static_cast<std::int64_t>(block.first); },
+        [&](const Block& block) { return -life(block); },
+        [](const Block& block) { return -static_cast<std::int64_t>(block.last); },
+        [&](const Block& block) { return -pressure(block); },
+    };
+    plan_.arena_bytes = std::numeric_limits<std::int64_t>::max();
+    for (const auto& key : keys) {
+      std::vector<std::int64_t> ranks(blocks_.size());
+      for (std::size_t b = 0; b < blocks_.size(); ++b) ranks[b] = key(blocks_[b]);
+      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return ranks[a] != ranks[b] ? ranks[a] < ranks[b] : blocks_[a].bytes > blocks_[b].bytes;
+      });
+      std::vector<std::int64_t> offsets(blocks_.size(), 0);
+      const std::int64_t total = place_in_order(order, offsets);
+      if (total >= plan_.arena_bytes) continue;
+      plan_.arena_bytes = total;
+      for (std::size_t b = 0; b < blocks_.size(); ++b) blocks_[b].offset = offsets[b];
+    }
+  }
+
+  void finish() {
+    for (ValueId id = 0; id < plan_.graph.value_count(); ++id) {
+      const ValueId root = root_[index(id)];
+      Placement& mine = placement(id);
+      const int block = block_of_[index(root)];
+      if (id == root) {
+        if (block >= 0) mine.memory = Memory::kArena;
+        mine.offset = block >= 0 ? blocks_[static_cast<std::size_t>(block)].offset : 0;
+      }
+    }
+    for (ValueId id = 0; id < plan_.graph.value_count(); ++id) {
+      const ValueId root = root_[index(id)];
+      if (id == root) continue;
+      Placement& mine = placement(id);
+      mine.memory = placement(root).memory;
+      mine.index = placement(root).index;
+      mine.offset = placement(root).offset + shift_[index(id)];
+    }
+  }
+
+  Plan& plan_;
+  const Registry& registry_;
+  std::vector<ValueId> root_;
+  std::vector<std::int64_t> shift_;  // bytes from the root's start
+  std::vector<int> class_size_;      // values in a root's storage
+  std::vector<int> block_of_;        // by root; -1: not in the arena
+  std::vector<Block> blocks_;
+};
+
+}  // namespace
+
+void assign_memory(Plan& plan, const Registry& registry) { MemoryPlanner(plan, registry).assign(); }
+
+}  // namespace braze
