@@ -47,7 +47,8 @@ struct Format {
     } else if (field == 0) {
       value = std::ldexp(mantissa, kMinExponent - kMantissaBits);
     } else {
-      value = std::ldexp(mantissa + (1U << kMantissaBits), field - 1 + kMinExponent - kMantissaBits);
+      value =
+          std::ldexp(mantissa + (1U << kMantissaBits), field - 1 + kMinExponent - kMantissaBits);
     }
     return (bits & kSign) != 0 ? -value : value;
   }

@@ -1,4 +1,5 @@
-// Elements of tensors as numbers, whatever their dtype: for the interpreter and for passes that compute with constants.
+// Elements of tensors as numbers, whatever their dtype: for the interpreter and for passes that
+// compute with constants.
 #pragma once
 
 #include <cmath>
@@ -20,33 +21,48 @@ struct Bool8 {
   std::uint8_t byte = 0;
 };
 
-/// Calls f(T{}) with the type that stores one element: float, Float16, BFloat16, double, std::int8_t, ..., Bool8.
+/// Calls f(T{}) with the type that stores one element: float, Float16, BFloat16, double,
+/// std::int8_t, ..., Bool8.
 template <class F>
 decltype(auto) visit_storage(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::kFloat32: return f(float{});
-    case DType::kFloat16: return f(Float16{});
-    case DType::kBFloat16: return f(BFloat16{});
-    case DType::kFloat64: return f(double{});
-    case DType::kInt8: return f(std::int8_t{});
-    case DType::kUInt8: return f(std::uint8_t{});
-    case DType::kInt16: return f(std::int16_t{});
-    case DType::kUInt16: return f(std::uint16_t{});
-    case DType::kInt32: return f(std::int32_t{});
-    case DType::kUInt32: return f(std::uint32_t{});
-    case DType::kInt64: return f(std::int64_t{});
-    case DType::kUInt64: return f(std::uint64_t{});
-    case DType::kBool: return f(Bool8{});
+    case DType::kFloat32:
+      return f(float{});
+    case DType::kFloat16:
+      return f(Float16{});
+    case DType::kBFloat16:
+      return f(BFloat16{});
+    case DType::kFloat64:
+      return f(double{});
+    case DType::kInt8:
+      return f(std::int8_t{});
+    case DType::kUInt8:
+      return f(std::uint8_t{});
+    case DType::kInt16:
+      return f(std::int16_t{});
+    case DType::kUInt16:
+      return f(std::uint16_t{});
+    case DType::kInt32:
+      return f(std::int32_t{});
+    case DType::kUInt32:
+      return f(std::uint32_t{});
+    case DType::kInt64:
+      return f(std::int64_t{});
+    case DType::kUInt64:
+      return f(std::uint64_t{});
+    case DType::kBool:
+      return f(Bool8{});
   }
   fail(ErrorCode::kInternal, "unknown dtype {}", static_cast<int>(dtype));
 }
 
-/// The integer nearest to zero from `value`. ONNX leaves values outside of To's range open; here they become what x86 and
-/// numpy give: the low bits of a 64-bit (To has less than 32 bits: of a 32-bit) result, which is the least integer where
-/// the value does not fit (or is NaN).
+/// The integer nearest to zero from `value`. ONNX leaves values outside of To's range open; here
+/// they become what x86 and numpy give: the low bits of a 64-bit (To has less than 32 bits: of a
+/// 32-bit) result, which is the least integer where the value does not fit (or is NaN).
 template <std::integral To>
 To truncate(double value) {
-  using Wide = std::conditional_t<(sizeof(To) < 4 || std::same_as<To, std::int32_t>), std::int32_t, std::int64_t>;
+  using Wide = std::conditional_t<(sizeof(To) < 4 || std::same_as<To, std::int32_t>), std::int32_t,
+                                  std::int64_t>;
   if constexpr (std::same_as<To, std::uint64_t>) {
     if (value >= 0x1p63 && value < 0x1p64) return static_cast<To>(value);
   }
@@ -100,7 +116,8 @@ void store(std::span<const T> values, Tensor& tensor) {
 template <class T>
 Tensor make_tensor(DType dtype, Shape shape, const std::vector<T>& values) {
   Tensor tensor = Tensor::make(dtype, std::move(shape));
-  ensure(values.size() == static_cast<std::size_t>(tensor.count()), "a tensor has as many values as elements");
+  ensure(values.size() == static_cast<std::size_t>(tensor.count()),
+         "a tensor has as many values as elements");
   store(std::span<const T>(values), tensor);
   return tensor;
 }

@@ -124,8 +124,8 @@ void Graph::replace_uses(ValueId from, ValueId to) {
 
 void Graph::erase(NodeId id) {
   for (const ValueId output : node(id).outputs) {
-    const bool unread =
-        output == kNoValue || value(output).is_constant() || (users(output).empty() && !is_output(output));
+    const bool unread = output == kNoValue || value(output).is_constant() ||
+                        (users(output).empty() && !is_output(output));
     ensure(unread, "an erased node has no readers, or constant outputs");
   }
   node(id).erased = true;

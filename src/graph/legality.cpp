@@ -11,10 +11,11 @@ namespace {
 using DTypes = std::uint32_t;  // a set
 
 constexpr DTypes set_of(DType dtype) { return 1U << static_cast<unsigned>(dtype); }
-constexpr DTypes kFloats =
-    set_of(DType::kFloat32) | set_of(DType::kFloat16) | set_of(DType::kBFloat16) | set_of(DType::kFloat64);
+constexpr DTypes kFloats = set_of(DType::kFloat32) | set_of(DType::kFloat16) |
+                           set_of(DType::kBFloat16) | set_of(DType::kFloat64);
 constexpr DTypes kBytes = set_of(DType::kInt8) | set_of(DType::kUInt8);
-constexpr DTypes kQuantized = kBytes | set_of(DType::kInt16) | set_of(DType::kUInt16) | set_of(DType::kInt32);
+constexpr DTypes kQuantized =
+    kBytes | set_of(DType::kInt16) | set_of(DType::kUInt16) | set_of(DType::kInt32);
 constexpr DTypes kAny = (1U << (static_cast<unsigned>(DType::kBool) + 1)) - 1;
 constexpr DTypes kNumbers = kAny & ~set_of(DType::kBool);
 constexpr DTypes kIndices = set_of(DType::kInt32) | set_of(DType::kInt64);
@@ -24,11 +25,11 @@ constexpr int kNever = -1;  // no node of this kind is left once resolved
 
 struct Row {
   OpKind kind;
-  int min_inputs;    // the first min_inputs must be there
-  int read_inputs;   // at most, in a model
-  int inputs;        // at most, once resolved
-  int outputs;       // at most
-  DTypes dtypes;     // of input 0
+  int min_inputs;   // the first min_inputs must be there
+  int read_inputs;  // at most, in a model
+  int inputs;       // at most, once resolved
+  int outputs;      // at most
+  DTypes dtypes;    // of input 0
 };
 
 constexpr Row kTable[] = {

@@ -7,11 +7,13 @@ namespace {
 
 /// x [N,C,spatial...] and w of the same rank, 1 to 3 spatial axes.
 void check_ranks(const NodeView& in, std::size_t w) {
-  if (in.rank(0) < 3) in.invalid("x has shape {}, expected [N,C,spatial...]", to_string(in.shape(0)));
-  if (in.rank(0) > 5) in.unsupported("x has shape {}; at most 3 spatial axes are supported", to_string(in.shape(0)));
+  if (in.rank(0) < 3)
+    in.invalid("x has shape {}, expected [N,C,spatial...]", to_string(in.shape(0)));
+  if (in.rank(0) > 5)
+    in.unsupported("x has shape {}; at most 3 spatial axes are supported", to_string(in.shape(0)));
   if (in.rank(w) != in.rank(0)) {
-    in.invalid("the weight has shape {}, expected rank {} as x has shape {}", to_string(in.shape(w)), in.rank(0),
-               to_string(in.shape(0)));
+    in.invalid("the weight has shape {}, expected rank {} as x has shape {}",
+               to_string(in.shape(w)), in.rank(0), to_string(in.shape(0)));
   }
 }
 
@@ -23,7 +25,8 @@ void check_window(const NodeView& in, const Window& window, std::size_t w) {
              window.auto_pad == AutoPad::kNotSet,
          "a resolved window has one entry per spatial axis");
   if (!std::equal(window.kernel.begin(), window.kernel.end(), weight.begin() + 2, weight.end())) {
-    in.invalid("kernel_shape is {}, but the weight has shape {}", to_string(window.kernel), to_string(weight));
+    in.invalid("kernel_shape is {}, but the weight has shape {}", to_string(window.kernel),
+               to_string(weight));
   }
 }
 
@@ -34,8 +37,10 @@ Shape conv_shape(const NodeView& in, const Window& window, std::int64_t group, s
   const Shape& x = in.shape(0);
   const Shape& weight = in.shape(w);
   if (group < 1 || weight[1] * group != x[1] || weight[0] % group != 0) {
-    in.invalid("weight {} with group {} does not fit x {}: expected [K, C/group, ...] with K divisible by group",
-               to_string(weight), group, to_string(x));
+    in.invalid(
+        "weight {} with group {} does not fit x {}: expected [K, C/group, ...] with K divisible by "
+        "group",
+        to_string(weight), group, to_string(x));
   }
   Shape shape = {x[0], weight[0]};
   for (std::size_t i = 0; i < window.kernel.size(); ++i) {
@@ -43,8 +48,9 @@ Shape conv_shape(const NodeView& in, const Window& window, std::int64_t group, s
     const std::int64_t extent = window_extent(window.kernel[i], window.dilations[i]);
     const std::int64_t count = window_count(padded, extent, window.strides[i]);
     if (count < 1) {
-      in.invalid("the window covers {} elements of spatial axis {}, but x with its padding has only {}", extent, i,
-                 padded);
+      in.invalid(
+          "the window covers {} elements of spatial axis {}, but x with its padding has only {}",
+          extent, i, padded);
     }
     shape.push_back(count);
   }
@@ -76,15 +82,17 @@ Types infer_op(const ConvTranspose& op, const NodeView& in) {
   const Shape& weight = in.shape(1);
   const Window& window = op.window;
   if (op.group < 1 || weight[0] != x[1] || x[1] % op.group != 0) {
-    in.invalid("weight {} with group {} does not fit x {}: expected [C, K/group, ...] with C divisible by group",
-               to_string(weight), op.group, to_string(x));
+    in.invalid(
+        "weight {} with group {} does not fit x {}: expected [C, K/group, ...] with C divisible by "
+        "group",
+        to_string(weight), op.group, to_string(x));
   }
   Shape shape = {x[0], weight[1] * op.group};
   in.expect_vector(2, "the bias", shape[1]);
   for (std::size_t i = 0; i < window.kernel.size(); ++i) {
     const std::int64_t extent = window.strides[i] * (x[i + 2] - 1) + op.output_padding[i] +
-                                window_extent(window.kernel[i], window.dilations[i]) - window.pads_begin[i] -
-                                window.pads_end[i];
+                                window_extent(window.kernel[i], window.dilations[i]) -
+                                window.pads_begin[i] - window.pads_end[i];
     if (extent < 1) in.invalid("the output would have {} elements on spatial axis {}", extent, i);
     shape.push_back(extent);
   }

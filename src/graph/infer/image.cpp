@@ -16,7 +16,8 @@ Types infer_op(const Resize& op, const NodeView& in) {
          "a resolved Resize has sizes and scales per axis");
   for (std::size_t i = 0; i < rank; ++i) {
     if (op.sizes[i] < 0 || (in.shape(0)[i] == 0 && op.sizes[i] > 0)) {
-      in.invalid("x of shape {} cannot be resized to {}", to_string(in.shape(0)), to_string(op.sizes));
+      in.invalid("x of shape {} cannot be resized to {}", to_string(in.shape(0)),
+                 to_string(op.sizes));
     }
   }
   return {{in.dtype(0), op.sizes}};
@@ -44,7 +45,8 @@ Types infer_op(const SpaceToDepth& op, const NodeView& in) {
 
 Types infer_op(const ChannelShuffle& op, const NodeView& in) {
   if (in.rank(0) < 2 || op.groups < 1 || in.shape(0)[1] % op.groups != 0) {
-    in.invalid("the channels of x {} do not divide into {} groups", to_string(in.shape(0)), op.groups);
+    in.invalid("the channels of x {} do not divide into {} groups", to_string(in.shape(0)),
+               op.groups);
   }
   return {{in.dtype(0), in.shape(0)}};
 }

@@ -14,7 +14,8 @@ Shape broadcast_shape(const Shape& a, const Shape& b, const std::string& where) 
     if (extent == 1) {
       extent = shorter[i];
     } else if (shorter[i] != 1 && shorter[i] != extent) {
-      fail(ErrorCode::kModelInvalid, "{}: shapes {} and {} do not broadcast", where, to_string(a), to_string(b));
+      fail(ErrorCode::kModelInvalid, "{}: shapes {} and {} do not broadcast", where, to_string(a),
+           to_string(b));
     }
   }
   return result;
@@ -22,11 +23,14 @@ Shape broadcast_shape(const Shape& a, const Shape& b, const std::string& where) 
 
 std::vector<TensorType> infer(const Graph& graph, const Node& node) {
   const graph::NodeView view(graph, node);
-  std::vector<TensorType> types = std::visit([&view](const auto& op) { return infer_op(op, view); }, node.op);
+  std::vector<TensorType> types =
+      std::visit([&view](const auto& op) { return infer_op(op, view); }, node.op);
   if (node.outputs.size() > types.size()) {
     view.invalid("has {} outputs, expected at most {}", node.outputs.size(), types.size());
   }
   types.resize(node.outputs.size());
+  for (const TensorType& type : types)
+    element_count(type.shape);  // refuses more elements than 63 bits count
   return types;
 }
 
@@ -45,7 +49,8 @@ void set_types(Graph& graph, NodeId id) {
 namespace graph {
 
 std::int64_t NodeView::axis(std::int64_t axis, std::int64_t rank) const {
-  if (axis < -rank || axis >= rank) invalid("axis {} is outside of the {} axes of its input", axis, rank);
+  if (axis < -rank || axis >= rank)
+    invalid("axis {} is outside of the {} axes of its input", axis, rank);
   return axis < 0 ? axis + rank : axis;
 }
 
@@ -56,8 +61,8 @@ void NodeView::expect_vector(std::size_t i, const char* what, std::int64_t exten
 
 void NodeView::expect_same_dtype(std::size_t i, const char* what) const {
   if (!has(i) || dtype(i) == dtype(0)) return;
-  invalid("{} '{}' is {}, expected {} as '{}' is", what, value(i).name, to_string(dtype(i)), to_string(dtype(0)),
-          value(0).name);
+  invalid("{} '{}' is {}, expected {} as '{}' is", what, value(i).name, to_string(dtype(i)),
+          to_string(dtype(0)), value(0).name);
 }
 
 const Tensor& NodeView::constant(std::size_t i) const {

@@ -1,4 +1,5 @@
-// One function per operator: dtype and shape of what a resolved node makes, after checking what goes in.
+// One function per operator: dtype and shape of what a resolved node makes, after checking what
+// goes in.
 #pragma once
 
 #include <fmt/format.h>
@@ -33,11 +34,13 @@ class NodeView {
   /// Throws kModelInvalid: "node 'conv1' (Conv): <message>".
   template <class... Args>
   [[noreturn]] void invalid(fmt::format_string<Args...> format, Args&&... args) const {
-    fail(ErrorCode::kModelInvalid, "{}: {}", where(), fmt::format(format, std::forward<Args>(args)...));
+    fail(ErrorCode::kModelInvalid, "{}: {}", where(),
+         fmt::format(format, std::forward<Args>(args)...));
   }
   template <class... Args>
   [[noreturn]] void unsupported(fmt::format_string<Args...> format, Args&&... args) const {
-    fail(ErrorCode::kUnsupported, "{}: {}", where(), fmt::format(format, std::forward<Args>(args)...));
+    fail(ErrorCode::kUnsupported, "{}: {}", where(),
+         fmt::format(format, std::forward<Args>(args)...));
   }
 
   /// A non-negative axis below `rank`. kModelInvalid if there is no such axis.

@@ -1,4 +1,5 @@
-// Operators that resolve() or constant folding removes. ConstantOfShape and Range need constant inputs.
+// Operators that resolve() or constant folding removes. ConstantOfShape and Range need constant
+// inputs.
 #include <cmath>
 
 #include "graph/elements.hpp"
@@ -37,7 +38,8 @@ Types infer_op(const Range& /*op*/, const NodeView& in) {
   const double limit = load<double>(in.constant(1))[0];
   const double delta = load<double>(in.constant(2))[0];
   const double count = std::ceil((limit - start) / delta);
-  if (delta == 0 || !(count < 0x1p40)) in.invalid("cannot count from {} to {} by {}", start, limit, delta);
+  if (delta == 0 || !(count < 0x1p40))
+    in.invalid("cannot count from {} to {} by {}", start, limit, delta);
   return {{in.dtype(0), {count > 0 ? static_cast<std::int64_t>(count) : 0}}};
 }
 

@@ -1,4 +1,5 @@
-// Operators that move elements: Concat, Split, Slice, Pad, Reshape, Transpose, Gather, Expand, Tile.
+// Operators that move elements: Concat, Split, Slice, Pad, Reshape, Transpose, Gather, Expand,
+// Tile.
 #include <algorithm>
 #include <numeric>
 
@@ -13,8 +14,8 @@ Types infer_op(const Concat& op, const NodeView& in) {
     in.expect_same_dtype(i, "input");
     Shape other = in.shape(i);
     if (other.size() != shape.size()) {
-      in.invalid("'{}' has shape {}, but '{}' has {}", in.value(i).name, to_string(other), in.value(0).name,
-                 to_string(in.shape(0)));
+      in.invalid("'{}' has shape {}, but '{}' has {}", in.value(i).name, to_string(other),
+                 in.value(0).name, to_string(in.shape(0)));
     }
     const std::int64_t extent = other[axis];
     other[axis] = shape[axis];
@@ -31,8 +32,8 @@ Types infer_op(const Split& op, const NodeView& in) {
   const auto axis = static_cast<std::size_t>(in.axis(op.axis, in.rank(0)));
   const std::int64_t total = std::accumulate(op.sizes.begin(), op.sizes.end(), std::int64_t{0});
   if (total != in.shape(0)[axis] || *std::min_element(op.sizes.begin(), op.sizes.end()) < 0) {
-    in.invalid("the parts {} do not add up to the {} elements of axis {}", to_string(op.sizes), in.shape(0)[axis],
-               axis);
+    in.invalid("the parts {} do not add up to the {} elements of axis {}", to_string(op.sizes),
+               in.shape(0)[axis], axis);
   }
   if (op.sizes.size() != in.output_count()) {
     in.invalid("has {} outputs, but {} parts", in.output_count(), op.sizes.size());
@@ -48,11 +49,13 @@ Types infer_op(const Split& op, const NodeView& in) {
 
 Types infer_op(const Slice& op, const NodeView& in) {
   const std::size_t rank = in.shape(0).size();
-  ensure(op.starts.size() == rank && op.ends.size() == rank && op.steps.size() == rank && op.axes.empty(),
+  ensure(op.starts.size() == rank && op.ends.size() == rank && op.steps.size() == rank &&
+             op.axes.empty(),
          "a resolved Slice has one entry per axis");
   Shape shape;
   for (std::size_t i = 0; i < rank; ++i) {
-    const std::int64_t distance = op.steps[i] > 0 ? op.ends[i] - op.starts[i] : op.starts[i] - op.ends[i];
+    const std::int64_t distance =
+        op.steps[i] > 0 ? op.ends[i] - op.starts[i] : op.starts[i] - op.ends[i];
     const std::int64_t step = std::abs(op.steps[i]);
     shape.push_back(distance <= 0 ? 0 : (distance + step - 1) / step);
   }
@@ -66,7 +69,8 @@ Types infer_op(const Pad& op, const NodeView& in) {
   for (std::size_t i = 0; i < rank; ++i) {
     const std::int64_t begin = op.pads[i];
     const std::int64_t end = op.pads[rank + i];
-    const std::int64_t kept = shape[i] + std::min<std::int64_t>(begin, 0) + std::min<std::int64_t>(end, 0);
+    const std::int64_t kept =
+        shape[i] + std::min<std::int64_t>(begin, 0) + std::min<std::int64_t>(end, 0);
     const std::int64_t extent = shape[i] + begin + end;
     const bool repeats = op.mode != PadMode::kConstant && (begin > 0 || end > 0);
     if (extent < 0 || (repeats && kept < 1)) {
@@ -78,9 +82,11 @@ Types infer_op(const Pad& op, const NodeView& in) {
 }
 
 Types infer_op(const Reshape& op, const NodeView& in) {
-  for (const std::int64_t extent : op.dims) ensure(extent >= 0, "a resolved Reshape has the output's shape");
+  for (const std::int64_t extent : op.dims)
+    ensure(extent >= 0, "a resolved Reshape has the output's shape");
   if (element_count(op.dims) != element_count(in.shape(0))) {
-    in.invalid("x of shape {} does not have the elements of shape {}", to_string(in.shape(0)), to_string(op.dims));
+    in.invalid("x of shape {} does not have the elements of shape {}", to_string(in.shape(0)),
+               to_string(op.dims));
   }
   return {{in.dtype(0), op.dims}};
 }
@@ -91,9 +97,11 @@ Types infer_op(const Transpose& op, const NodeView& in) {
   std::sort(sorted.begin(), sorted.end());
   Ints all(rank);
   std::iota(all.begin(), all.end(), 0);
-  if (sorted != all) in.invalid("perm {} is no permutation of the {} axes of x", to_string(op.perm), rank);
+  if (sorted != all)
+    in.invalid("perm {} is no permutation of the {} axes of x", to_string(op.perm), rank);
   Shape shape;
-  for (const std::int64_t axis : op.perm) shape.push_back(in.shape(0)[static_cast<std::size_t>(axis)]);
+  for (const std::int64_t axis : op.perm)
+    shape.push_back(in.shape(0)[static_cast<std::size_t>(axis)]);
   return {{in.dtype(0), std::move(shape)}};
 }
 
@@ -110,7 +118,8 @@ Types infer_op(const Gather& op, const NodeView& in) {
 
 Types infer_op(const Expand& op, const NodeView& in) {
   if (broadcast_shape(in.shape(0), op.dims, in.where()) != op.dims) {
-    in.invalid("x of shape {} does not broadcast to {}", to_string(in.shape(0)), to_string(op.dims));
+    in.invalid("x of shape {} does not broadcast to {}", to_string(in.shape(0)),
+               to_string(op.dims));
   }
   return {{in.dtype(0), op.dims}};
 }
@@ -121,8 +130,10 @@ Types infer_op(const Tile& op, const NodeView& in) {
     in.invalid("has {} repeats for the {} axes of x", op.repeats.size(), shape.size());
   }
   for (std::size_t i = 0; i < shape.size(); ++i) {
-    if (op.repeats[i] < 0) in.invalid("repeats are {}, expected none below 0", to_string(op.repeats));
-    shape[i] *= op.repeats[i];
+    if (op.repeats[i] < 0)
+      in.invalid("repeats are {}, expected none below 0", to_string(op.repeats));
+    if (__builtin_mul_overflow(shape[i], op.repeats[i], &shape[i]))
+      in.invalid("repeats are {}", to_string(op.repeats));
   }
   return {{in.dtype(0), std::move(shape)}};
 }

@@ -9,7 +9,8 @@ void expect_channels(const NodeView& in, std::initializer_list<const char*> name
   std::size_t i = 1;
   for (const char* name : names) {
     in.expect_vector(i, name, in.shape(0)[1]);
-    if (!is_float(in.dtype(i))) in.invalid("{} is {}, expected a float", name, to_string(in.dtype(i)));
+    if (!is_float(in.dtype(i)))
+      in.invalid("{} is {}, expected a float", name, to_string(in.dtype(i)));
     ++i;
   }
 }
@@ -33,7 +34,8 @@ Types infer_op(const Lrn& op, const NodeView& in) {
 }
 
 Types infer_op(const Softmax& op, const NodeView& in) {
-  ensure(!op.flatten && op.axis >= 0 && op.axis < in.rank(0), "a resolved Softmax has one axis of its input");
+  ensure(!op.flatten && op.axis >= 0 && op.axis < in.rank(0),
+         "a resolved Softmax has one axis of its input");
   return {{in.dtype(0), in.shape(0)}};
 }
 

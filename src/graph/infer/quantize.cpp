@@ -7,14 +7,18 @@ namespace {
 /// One scale for the tensor, or one per element of `axis`; the zero point has the scale's shape.
 void check_scale(std::int64_t axis, const NodeView& in) {
   const Shape& scale = in.shape(1);
-  if (scale.size() > 1) in.unsupported("scale has shape {}: blocked quantization is not supported", to_string(scale));
-  if (!is_float(in.dtype(1))) in.invalid("the scale is {}, expected a float", to_string(in.dtype(1)));
+  if (scale.size() > 1)
+    in.unsupported("scale has shape {}: blocked quantization is not supported", to_string(scale));
+  if (!is_float(in.dtype(1)))
+    in.invalid("the scale is {}, expected a float", to_string(in.dtype(1)));
   if (element_count(scale) != 1) {
-    if (axis >= in.rank(0)) in.invalid("axis {} is outside of x of shape {}", axis, to_string(in.shape(0)));
+    if (axis >= in.rank(0))
+      in.invalid("axis {} is outside of x of shape {}", axis, to_string(in.shape(0)));
     in.expect_vector(1, "the scale", in.shape(0)[static_cast<std::size_t>(axis)]);
   }
   if (in.has(2) && element_count(in.shape(2)) != element_count(scale)) {
-    in.invalid("the zero point has shape {}, but the scale has shape {}", to_string(in.shape(2)), to_string(scale));
+    in.invalid("the zero point has shape {}, but the scale has shape {}", to_string(in.shape(2)),
+               to_string(scale));
   }
 }
 

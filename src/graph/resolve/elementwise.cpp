@@ -34,7 +34,8 @@ Attributes resolve_op(Clip /*op*/, Resolver& node) {
   }
   for (const std::size_t i : {1, 2}) {
     if (node.has(i) && element_count(node.shape(i)) != 1) {
-      node.in().invalid("bound '{}' has shape {}, expected a scalar", node.in().value(i).name, to_string(node.shape(i)));
+      node.in().invalid("bound '{}' has shape {}, expected a scalar", node.in().value(i).name,
+                        to_string(node.shape(i)));
     }
   }
   const ValueId max = node.has(2) ? node.input(2) : kNoValue;

@@ -1,4 +1,5 @@
-// Operators that move elements: Concat, Split, Slice, Pad, Transpose, Gather, Expand, Tile and those of the depth axis.
+// Operators that move elements: Concat, Split, Slice, Pad, Transpose, Gather, Expand, Tile and
+// those of the depth axis.
 #include <algorithm>
 #include <numeric>
 
@@ -28,7 +29,8 @@ Attributes resolve_op(Split op, Resolver& node) {
   return op;
 }
 
-/// ONNX's clamping: starts into [0, n] (negative step: [0, n-1]), ends into [0, n] (negative step: [-1, n-1]).
+/// ONNX's clamping: starts into [0, n] (negative step: [0, n-1]), ends into [0, n] (negative step:
+/// [-1, n-1]).
 Attributes resolve_op(Slice op, Resolver& node) {
   if (const auto values = node.ints(1)) op.starts = *values;
   if (const auto values = node.ints(2)) op.ends = *values;
@@ -44,7 +46,8 @@ Attributes resolve_op(Slice op, Resolver& node) {
   }
   if (op.steps.empty()) op.steps.assign(count, 1);
   if (op.ends.size() != count || op.axes.size() != count || op.steps.size() != count) {
-    in.invalid("has {} starts, {} ends, {} axes and {} steps", count, op.ends.size(), op.axes.size(), op.steps.size());
+    in.invalid("has {} starts, {} ends, {} axes and {} steps", count, op.ends.size(),
+               op.axes.size(), op.steps.size());
   }
   normal_axes(in, op.axes, std::ssize(x));
 
@@ -52,14 +55,17 @@ Attributes resolve_op(Slice op, Resolver& node) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto axis = static_cast<std::size_t>(in.axis(op.axes[i], std::ssize(x)));
     const std::int64_t n = x[axis];
-    const auto from_end = [n](std::int64_t position) { return position < 0 ? position + n : position; };
+    const auto from_end = [n](std::int64_t position) {
+      return position < 0 ? position + n : position;
+    };
     const std::int64_t farthest = std::max<std::int64_t>(n, 1);
     if (op.steps[i] == 0) in.invalid("the step of axis {} is 0", axis);
     const bool forward = op.steps[i] > 0;
     const std::int64_t last = forward ? n : n - 1;
     whole.steps[axis] = std::clamp(op.steps[i], -farthest, farthest);
     whole.starts[axis] = std::min(std::max<std::int64_t>(from_end(op.starts[i]), 0), last);
-    whole.ends[axis] = std::min(std::max<std::int64_t>(from_end(op.ends[i]), forward ? 0 : -1), last);
+    whole.ends[axis] =
+        std::min(std::max<std::int64_t>(from_end(op.ends[i]), forward ? 0 : -1), last);
     if (n == 0) whole.starts[axis] = whole.ends[axis] = 0;
   }
   return whole;
@@ -86,6 +92,10 @@ Attributes resolve_op(Pad op, Resolver& node) {
   node.drop_inputs(1);
   if (op.pads.size() != 2 * rank) {
     in.invalid("has {} pads, expected two for each of the {} axes of x", op.pads.size(), rank);
+  }
+  constexpr std::int64_t kLargest = std::int64_t{1} << 48;
+  for (const std::int64_t pad : op.pads) {
+    if (pad < -kLargest || pad > kLargest) in.invalid("cannot pad by {}", pad);
   }
   return op;
 }

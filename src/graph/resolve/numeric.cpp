@@ -61,7 +61,8 @@ Attributes resolve_op(Reduce op, Resolver& node) {
   if (const auto axes = node.ints(1)) op.axes = *axes;
   node.drop_inputs(1);
   if (op.spatial) {
-    if (rank < 3) node.in().invalid("x has shape {}, expected [N,C,spatial...]", to_string(node.shape(0)));
+    if (rank < 3)
+      node.in().invalid("x has shape {}, expected [N,C,spatial...]", to_string(node.shape(0)));
     op.axes.resize(static_cast<std::size_t>(rank - 2));
     std::iota(op.axes.begin(), op.axes.end(), 2);
   } else if (op.axes.empty() && !op.noop_with_empty_axes) {

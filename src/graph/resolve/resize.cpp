@@ -17,14 +17,16 @@ std::vector<T> spread(const std::vector<T>& values, const Ints& axes, std::vecto
 
 /// floor(x * scale) in float, as scales are floats: 10 * 0.7f is 7.
 std::int64_t scaled_extent(std::int64_t extent, double scale) {
-  return static_cast<std::int64_t>(std::floor(static_cast<float>(extent) * static_cast<float>(scale)));
+  return static_cast<std::int64_t>(
+      std::floor(static_cast<float>(extent) * static_cast<float>(scale)));
 }
 
 void scales_from_sizes(Resize& op, const Shape& x, const Ints& axes) {
   op.scales.assign(x.size(), 1);
   for (const std::int64_t named : axes) {
     const auto axis = static_cast<std::size_t>(named);
-    if (x[axis] > 0) op.scales[axis] = static_cast<double>(op.sizes[axis]) / static_cast<double>(x[axis]);
+    if (x[axis] > 0)
+      op.scales[axis] = static_cast<double>(op.sizes[axis]) / static_cast<double>(x[axis]);
   }
   if (op.aspect == AspectPolicy::kStretch || axes.empty()) return;
   double scale = op.scales[static_cast<std::size_t>(axes[0])];
@@ -35,7 +37,8 @@ void scales_from_sizes(Resize& op, const Shape& x, const Ints& axes) {
   for (const std::int64_t named : axes) {
     const auto axis = static_cast<std::size_t>(named);
     op.scales[axis] = scale;
-    op.sizes[axis] = static_cast<std::int64_t>(std::floor(scale * static_cast<double>(x[axis]) + 0.5));
+    op.sizes[axis] =
+        static_cast<std::int64_t>(std::floor(scale * static_cast<double>(x[axis]) + 0.5));
   }
 }
 
@@ -45,7 +48,8 @@ Attributes resolve_op(Resize op, Resolver& node) {
   const NodeView in = node.in();
   const Shape x = node.shape(0);
   const std::size_t rank = x.size();
-  if (const auto roi = node.doubles(1); roi && op.coordinate == CoordinateMode::kTfCropAndResize) op.roi = *roi;
+  if (const auto roi = node.doubles(1); roi && op.coordinate == CoordinateMode::kTfCropAndResize)
+    op.roi = *roi;
   if (const auto scales = node.doubles(2); scales && !scales->empty()) op.scales = *scales;
   if (const auto sizes = node.ints(3); sizes && !sizes->empty()) op.sizes = *sizes;
   node.drop_inputs(1);
@@ -58,13 +62,15 @@ Attributes resolve_op(Resize op, Resolver& node) {
     std::iota(axes.begin(), axes.end(), 0);
   }
   const auto fits = [&axes](std::size_t entries) { return entries == 0 || entries == axes.size(); };
-  if (!fits(op.scales.size()) || !fits(op.sizes.size()) || (op.scales.empty() && op.sizes.empty() && !axes.empty())) {
-    in.invalid("has {} scales and {} sizes for {} axes, expected either", op.scales.size(), op.sizes.size(),
-               axes.size());
+  const bool either = op.scales.empty() != op.sizes.empty() || axes.empty();
+  if (!fits(op.scales.size()) || !fits(op.sizes.size()) || !either) {
+    in.invalid("has {} scales and {} sizes, expected one or the other for each of {} axes",
+               op.scales.size(), op.sizes.size(), axes.size());
   }
   op.axes.clear();
   const bool crops = op.coordinate == CoordinateMode::kTfCropAndResize && !op.roi.empty();
-  if (crops && op.roi.size() != 2 * axes.size()) in.invalid("has {} roi entries for {} axes", op.roi.size(), axes.size());
+  if (crops && op.roi.size() != 2 * axes.size())
+    in.invalid("has {} roi entries for {} axes", op.roi.size(), axes.size());
   std::vector<double> roi(2 * rank, 0);
   std::fill(roi.begin() + std::ssize(x), roi.end(), 1);
   for (std::size_t i = 0; crops && i < axes.size(); ++i) {
@@ -74,7 +80,6 @@ Attributes resolve_op(Resize op, Resolver& node) {
   }
   op.roi = roi;
 
-  if (!op.sizes.empty() && !op.scales.empty()) return op;  // resolved already
   if (!op.sizes.empty()) {
     op.sizes = spread(op.sizes, axes, x);
     scales_from_sizes(op, x, axes);
@@ -83,7 +88,8 @@ Attributes resolve_op(Resize op, Resolver& node) {
     op.sizes = x;
     for (const std::int64_t named : axes) {
       const auto axis = static_cast<std::size_t>(named);
-      if (!(op.scales[axis] > 0)) in.invalid("the scale of axis {} is {}", axis, op.scales[axis]);
+      if (!(op.scales[axis] > 0 && op.scales[axis] < 1e9))
+        in.invalid("the scale of axis {} is {}", axis, op.scales[axis]);
       op.sizes[axis] = scaled_extent(x[axis], op.scales[axis]);
     }
   }

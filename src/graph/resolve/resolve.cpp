@@ -35,7 +35,9 @@ void fold_constant(Graph& graph, NodeId id) {
   }
   if (grows(node)) {
     const Value& result = graph.value(node.output());
-    if (static_cast<std::size_t>(element_count(result.shape)) * size_of(result.dtype) > kFoldedBytes) return;
+    if (static_cast<std::size_t>(element_count(result.shape)) * size_of(result.dtype) >
+        kFoldedBytes)
+      return;
   }
   std::vector<Tensor> results = interpret_node(graph, node, inputs);
   for (std::size_t i = 0; i < results.size(); ++i) {

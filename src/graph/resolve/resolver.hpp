@@ -21,7 +21,8 @@ class Resolver {
   [[nodiscard]] DType dtype(std::size_t i) const { return in().dtype(i); }
   [[nodiscard]] bool is_constant(std::size_t i) const { return in().value(i).is_constant(); }
 
-  /// The elements of a parameter input; nothing if it is absent, kUnsupported if it is not constant.
+  /// The elements of a parameter input; nothing if it is absent, kUnsupported if it is not
+  /// constant.
   [[nodiscard]] std::optional<Ints> ints(std::size_t i) const;
   [[nodiscard]] std::optional<std::vector<double>> doubles(std::size_t i) const;
 
@@ -45,8 +46,9 @@ class Resolver {
 /// Non-negative, ascending axes below `rank`. kModelInvalid on doubles and on axes out of range.
 Ints normal_axes(const NodeView& in, Ints axes, std::int64_t rank);
 
-/// Fills a window for the spatial axes of input x = 0 and the kernel of weight input `w` (no weight: w = 0); turns auto_pad
-/// into pads. A transposed convolution leaves auto_pad to its caller.
+/// Fills a window for the spatial axes of input x = 0 and the kernel of weight input `w` (no
+/// weight: w = 0); turns auto_pad into pads. A transposed convolution leaves auto_pad to its
+/// caller.
 void resolve_window(Window& window, const Resolver& node, std::size_t w, bool transposed = false);
 
 #define BRAZE_DECLARE(Name) Attributes resolve_op(Name op, Resolver& node);

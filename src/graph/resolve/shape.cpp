@@ -1,4 +1,5 @@
-// Operators that only rename axes, all spelled Reshape once resolved, and those whose result is a shape.
+// Operators that only rename axes, all spelled Reshape once resolved, and those whose result is a
+// shape.
 #include <algorithm>
 
 #include "graph/elements.hpp"
@@ -14,21 +15,25 @@ Attributes resolve_op(Reshape op, Resolver& node) {
   const Shape x = node.shape(0);
   const Ints asked = op.dims;
   auto open = op.dims.end();
-  std::int64_t rest = 1;
+  Shape known;
   for (auto dim = op.dims.begin(); dim != op.dims.end(); ++dim) {
     const auto i = static_cast<std::size_t>(dim - op.dims.begin());
     if (*dim == 0 && !op.allow_zero) {
-      if (i >= x.size()) in.invalid("shape {} copies axis {} of x, which has shape {}", to_string(asked), i, to_string(x));
+      if (i >= x.size())
+        in.invalid("shape {} copies axis {} of x, which has shape {}", to_string(asked), i,
+                   to_string(x));
       *dim = x[i];
     }
-    if (*dim < -1 || (*dim == -1 && open != op.dims.end())) in.invalid("{} is not a shape", to_string(asked));
+    if (*dim < -1 || (*dim == -1 && open != op.dims.end()))
+      in.invalid("{} is not a shape", to_string(asked));
     if (*dim == -1) {
       open = dim;
     } else {
-      rest *= *dim;
+      known.push_back(*dim);
     }
   }
   const std::int64_t count = element_count(x);
+  const std::int64_t rest = element_count(known);
   if (open != op.dims.end()) {
     if (rest == 0 || count % rest != 0) {
       in.invalid("x of shape {} does not fit into shape {}", to_string(x), to_string(asked));
@@ -44,7 +49,9 @@ Attributes resolve_op(Flatten op, Resolver& node) {
   const Shape x = node.shape(0);
   const auto rank = std::ssize(x);
   const std::int64_t axis = op.axis == rank ? rank : node.in().axis(op.axis, rank);
-  return Reshape{{element_count({x.begin(), x.begin() + axis}), element_count({x.begin() + axis, x.end()})}, true};
+  return Reshape{
+      {element_count({x.begin(), x.begin() + axis}), element_count({x.begin() + axis, x.end()})},
+      true};
 }
 
 Attributes resolve_op(Squeeze op, Resolver& node) {
@@ -67,7 +74,8 @@ Attributes resolve_op(Unsqueeze op, Resolver& node) {
   node.drop_inputs(1);
   Ints dims = node.shape(0);
   const auto rank = std::ssize(dims) + std::ssize(op.axes);
-  for (const std::int64_t axis : normal_axes(node.in(), op.axes, rank)) dims.insert(dims.begin() + axis, 1);
+  for (const std::int64_t axis : normal_axes(node.in(), op.axes, rank))
+    dims.insert(dims.begin() + axis, 1);
   return Reshape{dims, true};
 }
 
@@ -80,7 +88,8 @@ Attributes resolve_op(ShapeOf op, Resolver& node) {
   };
   const std::int64_t start = position(op.start);
   const std::int64_t end = std::max(position(op.end), start);
-  node.become_constant(make_tensor(DType::kInt64, {end - start}, Ints(x.begin() + start, x.begin() + end)));
+  node.become_constant(
+      make_tensor(DType::kInt64, {end - start}, Ints(x.begin() + start, x.begin() + end)));
   return op;
 }
 
@@ -91,7 +100,8 @@ Attributes resolve_op(SizeOf op, Resolver& node) {
 
 Attributes resolve_op(ConstantOfShape op, Resolver& node) {
   if (!op.value.defined()) op.value = Tensor::make(DType::kFloat32, {1});
-  if (op.value.count() != 1) node.in().invalid("value has shape {}, expected one element", to_string(op.value.shape()));
+  if (op.value.count() != 1)
+    node.in().invalid("value has shape {}, expected one element", to_string(op.value.shape()));
   return op;
 }
 

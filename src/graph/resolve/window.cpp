@@ -2,18 +2,27 @@
 #include "graph/window.hpp"
 
 #include <algorithm>
+#include <limits>
 
 #include "graph/resolve/resolver.hpp"
 
 namespace braze::graph {
 namespace {
 
-void fill(const NodeView& in, Ints& values, const char* what, std::size_t axes, std::int64_t standard,
-          std::int64_t least) {
+constexpr std::int64_t kLargest =
+    std::numeric_limits<std::int32_t>::max();  // products of two fit into 64 bits
+
+void fill(const NodeView& in, Ints& values, const char* what, std::size_t axes,
+          std::int64_t standard, std::int64_t least) {
   if (values.empty()) values.assign(axes, standard);
-  const bool fits = values.size() == axes && std::all_of(values.begin(), values.end(),
-                                                         [least](std::int64_t value) { return value >= least; });
-  if (!fits) in.invalid("{} are {}, expected {} numbers of at least {}", what, to_string(values), axes, least);
+  const bool fits = values.size() == axes &&
+                    std::all_of(values.begin(), values.end(), [least](std::int64_t value) {
+                      return value >= least && value <= kLargest;
+                    });
+  if (!fits) {
+    in.invalid("{} are {}, expected {} numbers from {} to {}", what, to_string(values), axes, least,
+               kLargest);
+  }
 }
 
 /// Splits `total` into begin and end; the odd element goes where the mode says.
@@ -27,9 +36,10 @@ void split_pads(Window& window, std::size_t axis, std::int64_t total, bool more_
 void same_pads(Window& window, const Shape& x) {
   for (std::size_t i = 0; i < window.kernel.size(); ++i) {
     const std::int64_t count = ceil_div(x[i + 2], window.strides[i]);
-    const std::int64_t needed =
-        (count - 1) * window.strides[i] + window_extent(window.kernel[i], window.dilations[i]) - x[i + 2];
-    split_pads(window, i, std::max<std::int64_t>(needed, 0), window.auto_pad == AutoPad::kSameUpper);
+    const std::int64_t needed = (count - 1) * window.strides[i] +
+                                window_extent(window.kernel[i], window.dilations[i]) - x[i + 2];
+    split_pads(window, i, std::max<std::int64_t>(needed, 0),
+               window.auto_pad == AutoPad::kSameUpper);
   }
 }
 
@@ -43,14 +53,14 @@ void resolve_window(Window& window, const Resolver& node, std::size_t w, bool tr
   if (w != 0) {
     const Shape weight = node.shape(w);
     if (weight.size() != x.size()) {
-      in.invalid("the weight has shape {}, expected rank {} as x has shape {}", to_string(weight), x.size(),
-                 to_string(x));
+      in.invalid("the weight has shape {}, expected rank {} as x has shape {}", to_string(weight),
+                 x.size(), to_string(x));
     }
     if (window.kernel.empty()) window.kernel.assign(weight.begin() + 2, weight.end());
   }
   if (window.kernel.size() != axes) {
-    in.invalid("kernel_shape is {}, but x of shape {} has {} spatial axes", to_string(window.kernel), to_string(x),
-               axes);
+    in.invalid("kernel_shape is {}, but x of shape {} has {} spatial axes",
+               to_string(window.kernel), to_string(x), axes);
   }
   fill(in, window.kernel, "kernel_shape", axes, 1, 1);
   fill(in, window.strides, "strides", axes, 1, 1);
@@ -59,11 +69,11 @@ void resolve_window(Window& window, const Resolver& node, std::size_t w, bool tr
     window.pads_begin.assign(axes, 0);
     window.pads_end.assign(axes, 0);
   }
-  constexpr std::int64_t kLeastPad = -(std::int64_t{1} << 40);  // negative pads crop
-  fill(in, window.pads_begin, "pads", axes, 0, kLeastPad);
-  fill(in, window.pads_end, "pads", axes, 0, kLeastPad);
+  fill(in, window.pads_begin, "pads", axes, 0, -kLargest);  // negative pads crop
+  fill(in, window.pads_end, "pads", axes, 0, -kLargest);
   if (transposed) return;
-  if (window.auto_pad == AutoPad::kSameUpper || window.auto_pad == AutoPad::kSameLower) same_pads(window, x);
+  if (window.auto_pad == AutoPad::kSameUpper || window.auto_pad == AutoPad::kSameLower)
+    same_pads(window, x);
   window.auto_pad = AutoPad::kNotSet;
 }
 
@@ -77,8 +87,8 @@ Attributes resolve_op(QLinearConv op, Resolver& node) {
   return op;
 }
 
-/// y = stride * (x - 1) + output_padding + window - pads: a wanted y gives the pads. Without output_shape, SAME wants
-/// y = x * stride.
+/// y = stride * (x - 1) + output_padding + window - pads: a wanted y gives the pads. Without
+/// output_shape, SAME wants y = x * stride.
 Attributes resolve_op(ConvTranspose op, Resolver& node) {
   resolve_window(op.window, node, 1, true);
   Window& window = op.window;
@@ -87,7 +97,8 @@ Attributes resolve_op(ConvTranspose op, Resolver& node) {
   const std::size_t axes = x.size() - 2;
   fill(in, op.output_padding, "output_padding", axes, 0, 0);
   Ints wanted = op.output_shape;
-  const bool same = window.auto_pad == AutoPad::kSameUpper || window.auto_pad == AutoPad::kSameLower;
+  const bool same =
+      window.auto_pad == AutoPad::kSameUpper || window.auto_pad == AutoPad::kSameLower;
   if (wanted.empty() && same) {
     for (std::size_t i = 0; i < axes; ++i) wanted.push_back(x[i + 2] * window.strides[i]);
   } else if (wanted.size() == axes + 2) {
@@ -98,7 +109,8 @@ Attributes resolve_op(ConvTranspose op, Resolver& node) {
     for (std::size_t i = 0; i < axes; ++i) {
       const std::int64_t total = window.strides[i] * (x[i + 2] - 1) + op.output_padding[i] +
                                  window_extent(window.kernel[i], window.dilations[i]) - wanted[i];
-      split_pads(window, i, std::max<std::int64_t>(total, 0), window.auto_pad == AutoPad::kSameUpper);
+      split_pads(window, i, std::max<std::int64_t>(total, 0),
+                 window.auto_pad == AutoPad::kSameUpper);
       if (total < 0) op.output_padding[i] -= total;
     }
   }
@@ -108,7 +120,8 @@ Attributes resolve_op(ConvTranspose op, Resolver& node) {
 }
 
 Attributes resolve_op(Pool op, Resolver& node) {
-  const bool same = op.window.auto_pad == AutoPad::kSameUpper || op.window.auto_pad == AutoPad::kSameLower;
+  const bool same =
+      op.window.auto_pad == AutoPad::kSameUpper || op.window.auto_pad == AutoPad::kSameLower;
   resolve_window(op.window, node, 0);
   if (same) op.ceil_mode = false;  // the pads make it exact
   return op;
