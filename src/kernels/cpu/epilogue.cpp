@@ -12,8 +12,7 @@
 namespace braze::cpu {
 namespace {
 
-constexpr std::int64_t kRun = 2048;     // elements that all steps pass over while they are in L1
-constexpr std::int64_t kScratch = 256;  // operand elements brought side by side on the stack
+constexpr std::int64_t kRun = 2048;  // elements that all steps pass over while they are in L1
 
 /// Element strides of a value's own axes.
 Ints axis_strides(const Shape& shape, const Placement& placement) {
@@ -76,53 +75,7 @@ Rows rows_of(const Tile& tile) {
                   : Rows{{tile.channels, tile.pixels}, tile.stride_channel, false};
 }
 
-/// A binary step on rows at `data`; element (r, c) of the operand is operand[r * row + c * col].
-void apply_binary(const TileEpilogue::Step& step, RowShape shape, float* data, std::int64_t stride,
-                  const float* operand, std::int64_t row, std::int64_t col) {
-  if (col == 0) {
-    step.binary_rows_scalar(shape, data, stride, operand, row, data, stride, step.clamp);
-    return;
-  }
-  float scratch[kScratch];
-  if (col == 1) {
-    const std::int64_t copies = kScratch / shape.cols;
-    if (row == 0 && stride == shape.cols && copies > 1 && shape.rows > 2 * copies) {
-      // Short rows, the same operand for each: several at a time.
-      for (std::int64_t i = 0; i < copies; ++i)
-        std::copy_n(operand, shape.cols, scratch + i * shape.cols);
-      const RowShape wide{shape.rows / copies, copies * shape.cols};
-      step.binary_rows(wide, data, wide.cols, scratch, 0, data, wide.cols, step.clamp);
-      data += wide.rows * wide.cols;
-      shape.rows -= wide.rows * copies;
-    }
-    step.binary_rows(shape, data, stride, operand, row, data, stride, step.clamp);
-    return;
-  }
-  for (std::int64_t begin = 0; begin < shape.cols; begin += kScratch) {
-    const std::int64_t cols = std::min(kScratch, shape.cols - begin);
-    for (std::int64_t r = 0; r < shape.rows; ++r) {
-      if (r == 0 || row != 0) {
-        for (std::int64_t c = 0; c < cols; ++c) scratch[c] = operand[r * row + (begin + c) * col];
-      }
-      float* const to = data + r * stride + begin;
-      step.binary_rows({1, cols}, to, cols, scratch, cols, to, cols, step.clamp);
-    }
-  }
-}
-
 }  // namespace
-
-Clamp compose(const Clamp& first, const Clamp& second) {
-  const auto then = [&second](float x) { return std::min(std::max(x, second.lo), second.hi); };
-  return {then(first.lo), then(first.hi)};
-}
-
-std::optional<Clamp> as_clamp(const Unary& unary) {
-  if (unary.fn == UnaryFn::kRelu) return Clamp{0, std::numeric_limits<float>::infinity()};
-  if (unary.fn != UnaryFn::kClip || std::isnan(unary.alpha) || std::isnan(unary.beta))
-    return std::nullopt;
-  return Clamp{static_cast<float>(unary.alpha), static_cast<float>(unary.beta)};
-}
 
 TileEpilogue::TileEpilogue(const Plan& plan, const KernelPlan& kernel,
                            const Group::Member& member) {
@@ -141,9 +94,8 @@ TileEpilogue::TileEpilogue(const Plan& plan, const KernelPlan& kernel,
     } else {
       step.binary = from.binary;
       step.swapped = from.swapped;
-      step.binary_rows = binary_rows(from.binary, from.swapped, false);
-      step.binary_rows_scalar = binary_rows(from.binary, from.swapped, true);
-      ensure(step.binary_rows != nullptr, "an epilogue's steps make floats");
+      step.binary_tile = BinaryTile(from.binary, from.swapped);
+      ensure(step.binary_tile.defined(), "an epilogue's steps make floats");
       const Operand operand = operand_of(plan, kernel.group, from.operand);
       const Value& value = plan.graph.value(from.operand);
       Placement placement;  // of a constant: model layout
@@ -201,9 +153,10 @@ void TileEpilogue::apply(const KernelArguments& arguments, const Tile& tile) con
                 : static_cast<const float*>(arguments.inputs[static_cast<std::size_t>(step.input)]);
         operand +=
             tile.n * step.stride_n + pixel * step.stride_pixel + channel * step.stride_channel;
-        apply_binary(step, part, data, rows.stride, operand,
-                     rows.channels ? step.stride_pixel : step.stride_channel,
-                     rows.channels ? step.stride_channel : step.stride_pixel);
+        step.binary_tile(part, data, rows.stride, operand,
+                         rows.channels ? step.stride_pixel : step.stride_channel,
+                         rows.channels ? step.stride_channel : step.stride_pixel, data, rows.stride,
+                         step.clamp);
       }
     }
   }

@@ -2,11 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
-#include <optional>
 #include <vector>
 
 #include "kernels/cpu/kernel.hpp"
+#include "kernels/cpu/pointwise_rows.hpp"
 
 namespace braze::cpu {
 
@@ -19,25 +18,6 @@ struct Tile {
   std::int64_t pixel = 0, pixels = 0, stride_pixel = 0;
   std::int64_t channel = 0, channels = 0, stride_channel = 1;
 };
-
-/// min(max(x, lo), hi) with NaN kept: what a kernel can do to its accumulators in registers before
-/// it stores them.
-struct Clamp {
-  float lo = -std::numeric_limits<float>::infinity();
-  float hi = std::numeric_limits<float>::infinity();
-};
-
-/// f(f(x; first); second) as one clamp.
-Clamp compose(const Clamp& first, const Clamp& second);
-/// The clamp that a relu, or a clip whose bounds are numbers, is; nullopt for every other function.
-std::optional<Clamp> as_clamp(const Unary& unary);
-
-/// y[r][c] = f(x[r][c]) and y[r][c] = clamp(f(a[r][c], b[r][c])): see pointwise_rows.hpp.
-struct RowShape;
-using UnaryRows = void (*)(RowShape shape, const float* x, std::int64_t x_row, float* y,
-                           std::int64_t y_row, float alpha, float beta);
-using BinaryRows = void (*)(RowShape shape, const float* a, std::int64_t a_row, const float* b,
-                            std::int64_t b_row, float* y, std::int64_t y_row, Clamp clamp);
 
 /// The epilogue of one group member, with its operands located. Immutable after construction.
 class TileEpilogue {
@@ -62,12 +42,11 @@ class TileEpilogue {
     bool swapped = false;
     int input = -1;  // index in arguments.inputs; -1: `constant`
     std::vector<float> constant;
-    std::int64_t stride_n = 0, stride_pixel = 0,
-                 stride_channel = 0;  // of the operand; 0 where it does not vary
-    Clamp clamp;                      // of a binary step: the relu or clip that follows it
+    // Of the operand; 0 where it does not vary.
+    std::int64_t stride_n = 0, stride_pixel = 0, stride_channel = 0;
+    Clamp clamp;  // of a binary step: the relu or clip that follows it
     UnaryRows unary_rows = nullptr;
-    BinaryRows binary_rows = nullptr;         // operand beside the elements
-    BinaryRows binary_rows_scalar = nullptr;  // one operand for each row
+    BinaryTile binary_tile;
   };
 
  private:

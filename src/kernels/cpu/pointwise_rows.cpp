@@ -3,6 +3,9 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/pointwise_rows.cpp"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
+
+#include <algorithm>
+#include <cmath>
 #include "kernels/cpu/isa.hpp"
 
 #include "kernels/cpu/simd.hpp"
@@ -174,10 +177,11 @@ UnaryRows find_unary(UnaryFn fn) {
 #define BRAZE_CASE(Name) \
   case UnaryFn::k##Name: \
     return map_unary<Fn##Name>;
-  BRAZE_CASE(Relu)
-  BRAZE_CASE(LeakyRelu) BRAZE_CASE(Clip) BRAZE_CASE(Sigmoid) BRAZE_CASE(HardSigmoid)
-      BRAZE_CASE(HardSwish) BRAZE_CASE(Silu) BRAZE_CASE(Mish) BRAZE_CASE(Gelu) BRAZE_CASE(GeluTanh)
-          BRAZE_CASE(Tanh) BRAZE_CASE(Elu) BRAZE_CASE(Selu) BRAZE_CASE(Celu) BRAZE_CASE(Softplus)
+    BRAZE_CASE(Relu)
+  BRAZE_CASE(LeakyRelu)
+  BRAZE_CASE(Clip) BRAZE_CASE(Sigmoid) BRAZE_CASE(HardSigmoid) BRAZE_CASE(HardSwish)
+      BRAZE_CASE(Silu) BRAZE_CASE(Mish) BRAZE_CASE(Gelu) BRAZE_CASE(GeluTanh) BRAZE_CASE(Tanh)
+          BRAZE_CASE(Elu) BRAZE_CASE(Selu) BRAZE_CASE(Celu) BRAZE_CASE(Softplus)
               BRAZE_CASE(Softsign) BRAZE_CASE(ThresholdedRelu) BRAZE_CASE(Erf) BRAZE_CASE(Exp)
                   BRAZE_CASE(Log) BRAZE_CASE(Sqrt) BRAZE_CASE(Abs) BRAZE_CASE(Neg)
                       BRAZE_CASE(Reciprocal) BRAZE_CASE(Floor) BRAZE_CASE(Ceil) BRAZE_CASE(Round)
@@ -204,8 +208,9 @@ BinaryRows find_binary(BinaryFn fn, bool swapped, bool per_row) {
   case BinaryFn::k##Name: \
     return swapped ? choose<Swap<Fn##Name>>(per_row) : choose<Fn##Name>(per_row);
     BRAZE_SYMMETRIC(Add)
-    BRAZE_SYMMETRIC(Mul) BRAZE_SYMMETRIC(Min) BRAZE_SYMMETRIC(Max) BRAZE_CASE(Sub) BRAZE_CASE(Div)
-        BRAZE_CASE(Pow) BRAZE_CASE(Mod) BRAZE_CASE(FMod) BRAZE_CASE(PRelu)
+    BRAZE_SYMMETRIC(Mul)
+    BRAZE_SYMMETRIC(Min) BRAZE_SYMMETRIC(Max) BRAZE_CASE(Sub) BRAZE_CASE(Div) BRAZE_CASE(Pow)
+        BRAZE_CASE(Mod) BRAZE_CASE(FMod) BRAZE_CASE(PRelu)
 #undef BRAZE_CASE
 #undef BRAZE_SYMMETRIC
             default : return nullptr;
@@ -226,6 +231,56 @@ UnaryRows unary_rows(UnaryFn fn) { return BRAZE_DISPATCH(find_unary)(fn); }
 
 BinaryRows binary_rows(BinaryFn fn, bool swapped, bool per_row) {
   return BRAZE_DISPATCH(find_binary)(fn, swapped, per_row);
+}
+
+Clamp compose(const Clamp& first, const Clamp& second) {
+  const auto then = [&second](float x) { return std::min(std::max(x, second.lo), second.hi); };
+  return {then(first.lo), then(first.hi)};
+}
+
+std::optional<Clamp> as_clamp(const Unary& unary) {
+  if (unary.fn == UnaryFn::kRelu) return Clamp{0, std::numeric_limits<float>::infinity()};
+  if (unary.fn != UnaryFn::kClip || std::isnan(unary.alpha) || std::isnan(unary.beta)) {
+    return std::nullopt;
+  }
+  return Clamp{static_cast<float>(unary.alpha), static_cast<float>(unary.beta)};
+}
+
+void BinaryTile::operator()(RowShape shape, const float* x, std::int64_t x_row, const float* b,
+                            std::int64_t b_row, std::int64_t b_col, float* y, std::int64_t y_row,
+                            Clamp clamp) const noexcept {
+  if (b_col == 0) {
+    per_row_(shape, x, x_row, b, b_row, y, y_row, clamp);
+    return;
+  }
+  constexpr std::int64_t kScratch = 256;
+  float scratch[kScratch];
+  if (b_col == 1) {
+    const std::int64_t copies = kScratch / shape.cols;
+    if (b_row == 0 && x_row == shape.cols && y_row == shape.cols && copies > 1 &&
+        shape.rows > 2 * copies) {
+      // Short rows, the same operand for each: several at a time.
+      for (std::int64_t i = 0; i < copies; ++i)
+        std::copy_n(b, shape.cols, scratch + i * shape.cols);
+      const RowShape wide{shape.rows / copies, copies * shape.cols};
+      beside_(wide, x, wide.cols, scratch, 0, y, wide.cols, clamp);
+      x += wide.rows * wide.cols;
+      y += wide.rows * wide.cols;
+      shape.rows -= wide.rows * copies;
+    }
+    beside_(shape, x, x_row, b, b_row, y, y_row, clamp);
+    return;
+  }
+  for (std::int64_t begin = 0; begin < shape.cols; begin += kScratch) {  // brought side by side
+    const std::int64_t cols = std::min(kScratch, shape.cols - begin);
+    for (std::int64_t r = 0; r < shape.rows; ++r) {
+      if (r == 0 || b_row != 0) {
+        for (std::int64_t c = 0; c < cols; ++c) scratch[c] = b[r * b_row + (begin + c) * b_col];
+      }
+      beside_({1, cols}, x + r * x_row + begin, cols, scratch, cols, y + r * y_row + begin, cols,
+              clamp);
+    }
+  }
 }
 
 }  // namespace braze::cpu

@@ -1,10 +1,9 @@
 // Elementary functions on vectors of floats. Compiled once per Highway target, hence the toggled
 // guard.
 //
-// Each is within 2 units in the last place of the exact result wherever that is a normal number
-// (sine and cosine: 3), and infinities, zeros and NaN give what they give in IEEE arithmetic.
-// Results below 2^-126 may be flushed to zero where the comment says so. Polynomial coefficients
-// are minimax fits on the stated interval.
+// Each is within 3 units in the last place of the exact result (mish: 4; gelu and gelu_tanh: of x)
+// wherever that is above 1e-36, and infinities, zeros and NaN give what they give in IEEE
+// arithmetic. Polynomial coefficients are minimax fits on the stated interval.
 #if defined(BRAZE_KERNELS_CPU_VECTOR_MATH_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef BRAZE_KERNELS_CPU_VECTOR_MATH_HPP
 #undef BRAZE_KERNELS_CPU_VECTOR_MATH_HPP
@@ -84,9 +83,9 @@ HWY_INLINE Vec32 exp_coarse_range(Vec32 x) {
   return hn::Mul(exp_reduced(reduced.r), power_of_two(reduced.n));
 }
 
-/// e^x - 1 for x < 88.37; infinite above.
+/// e^x - 1 for x < 88; e^88 - 1 above.
 HWY_INLINE Vec32 expm1(Vec32 x) {
-  const Reduced reduced = reduce_by_ln2(min_keep_nan(max_keep_nan(x, splat(-20.0f)), splat(88.8f)));
+  const Reduced reduced = reduce_by_ln2(min_keep_nan(max_keep_nan(x, splat(-20.0f)), splat(88.0f)));
   const Vec32 r = reduced.r;  // e^x - 1 = 2^n (e^r - 1) + (2^n - 1)
   const Vec32 q =
       polynomial(r, {0.499999970f, 0.166665435f, 0.0416672006f, 0.00836658012f, 0.00138825097f});
