@@ -6,6 +6,7 @@ namespace braze::cpu {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> kRows = {
+      gemm(),
       concat(), transpose(), slice(), gather(), relayout(), reference(),
   };
   return kRows;

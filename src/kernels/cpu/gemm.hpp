@@ -1,0 +1,76 @@
+// Matrix products: what the files of the family share.
+//
+//   gemm.cpp          the family's row: what it supports, work, build
+//   gemm_problem.cpp  a node as a batch of products, with strides
+//   gemm_kernel.cpp   packed panels of b times rows of a
+//   gemm_dot.cpp      products with a vector: dot products of rows
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/epilogue.hpp"
+#include "kernels/cpu/group.hpp"
+
+namespace braze::cpu {
+
+/// y[m, n] = alpha * sum over k of a[m, k] * b[k, n] + beta * c[m, n] for each product of a batch.
+/// Strides in elements.
+struct GemmProblem {
+  std::int64_t rows = 1, columns = 1, depth = 1;
+  std::vector<std::int64_t> a_offsets, b_offsets;  // by product; y's are rows * columns apart
+  std::int64_t a_row = 0, a_depth = 1;
+  std::int64_t b_depth = 0, b_column = 1;
+  std::int64_t c_row = 0, c_column = 0;
+  float alpha = 1, beta = 1;
+  Operand a, b, c;
+  int output = 0;
+
+  [[nodiscard]] std::int64_t batch() const { return static_cast<std::int64_t>(a_offsets.size()); }
+  [[nodiscard]] double flops() const {
+    return 2.0 * static_cast<double>(batch()) * static_cast<double>(rows) *
+           static_cast<double>(columns) * static_cast<double>(depth);
+  }
+};
+
+GemmProblem gemm_problem(const Plan& plan, const Group& group);
+
+/// What is done to a rectangle of the result when its sums are there: c, then the epilogue.
+class GemmFinish {
+ public:
+  GemmFinish(const Plan& plan, const KernelPlan& kernel, const GemmProblem& problem);
+
+  /// c where it is a constant that varies along columns only, times beta: the sums may start from
+  /// it. Taken at most once; empty if c is another one or absent.
+  std::vector<float> take_bias(const GemmProblem& problem);
+  /// The clamp that the sums' kernel may do before it stores them; the default one if something
+  /// comes before it.
+  Clamp take_clamp();
+  /// `data` is element (row, column) of product `index`; rows are `columns of the problem` apart.
+  void apply(const KernelArguments& arguments, const GemmProblem& problem, std::int64_t index,
+             std::int64_t row, std::int64_t rows, std::int64_t column, std::int64_t columns,
+             float* data) const noexcept;
+
+ private:
+  bool adds_c_ = false;
+  TileEpilogue epilogue_;
+  Shape shape_;  // of the result
+};
+
+std::unique_ptr<Kernel> gemm_panels(const Plan& plan, const KernelPlan& kernel,
+                                    GemmProblem problem);
+std::unique_ptr<Kernel> gemm_dots(const Plan& plan, const KernelPlan& kernel, GemmProblem problem);
+
+/// y[r * y_step] = alpha * sum over k of a[r * a_row + k] * x[k], for r < rows.
+struct DotRows {
+  const float* a = nullptr;
+  std::int64_t a_row = 0, rows = 0;
+  const float* x = nullptr;
+  std::int64_t depth = 0;
+  float alpha = 1;
+  float* y = nullptr;
+};
+using DotRowsFn = void (*)(const DotRows&);
+DotRowsFn dot_rows_function();  // of the instruction set in force
+
+}  // namespace braze::cpu
