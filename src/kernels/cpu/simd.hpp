@@ -38,7 +38,7 @@ inline constexpr int kRegisters = 32;
 
 /// f(integral_constant 0) ... f(integral_constant N - 1), unrolled by the compiler.
 template <int N, class F>
-HWY_INLINE void unroll(F&& f) {
+HWY_INLINE void unroll([[maybe_unused]] F&& f) {
   [&]<int... I>(std::integer_sequence<int, I...>) BRAZE_INLINE {
     (f(std::integral_constant<int, I>{}), ...);
   }(std::make_integer_sequence<int, N>{});

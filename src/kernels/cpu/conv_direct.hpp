@@ -1,0 +1,153 @@
+// Direct convolution: the parts that its files share.
+//
+//   conv_direct.cpp            the family's row: what it supports, candidates, cost, build
+//   conv_direct_geometry.cpp   extents, which side is the vector, how the work is cut
+//   conv_direct_run.cpp        the loops around the inner loops
+//   conv_direct_channels.cpp   inner loop: a vector is output channels, pixels are broadcast
+//   conv_direct_pixels.cpp     inner loop: a vector is pixels, weights are broadcast
+//   conv_direct_rows.cpp       copies input rows into the ring, transposes what the loops made
+//
+// y[k, o] = bias[k] + sum over taps t and channels c of w[k, t, c] * x[c, o * stride - pad + t *
+// dilation]
+//
+// Output rows are computed segment by segment (a row, or a part of a wide one). Input rows that a
+// segment needs are copied into a *ring* of padded rows, in the order that the inner loop wants;
+// each is copied once and serves every output row above its slot. Where the input is in that order
+// already and needs no padding, it is read in place.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/cpu/epilogue.hpp"
+#include "kernels/cpu/kernel.hpp"
+
+namespace braze::cpu {
+
+/// Which index of the output runs along a vector.
+enum class ConvVector : std::uint8_t { kAuto, kChannels, kPixels };
+
+/// The source of one filter tap (or of several whose inputs are contiguous) for pixel 0 of a row
+/// segment, and its number in packing order.
+struct ConvTap {
+  const float* x = nullptr;
+  std::int64_t index = 0;
+};
+
+/// Arguments of an inner loop. It sums, for every tap, `run` products per output:
+///   channels: out[p * out_step + k] = sum over r < run of x[p * x_step + r] * w[r][k], vectors
+///   along k pixels:   out[k * out_step + p] = sum over r < run of x[r * x_step + p] * w[r][k],
+///   vectors along p
+/// w is tap-major in both. `edge` is the number of elements stored of the last vector.
+struct ConvTile {
+  const ConvTap* taps = nullptr;  // ended by one whose x is null
+  std::int64_t run = 0;
+  std::int64_t x_offset = 0;  // added to every tap's x
+  std::int64_t x_step = 0;
+  const float* w = nullptr;
+  const float* bias = nullptr;
+  float* out = nullptr;
+  std::int64_t out_step = 0;
+  std::int64_t edge = 0;
+  Clamp clamp;
+};
+using ConvTileFn = void (*)(const ConvTile&);
+
+inline constexpr int kConvMaxVectors = 3;
+inline constexpr int kConvMaxBroadcasts = 14;
+
+/// Inner loops of one instruction set, [vectors][broadcasts]; null where the accumulators do not
+/// fit the registers.
+using ConvTileTable =
+    std::array<std::array<ConvTileFn, kConvMaxBroadcasts + 1>, kConvMaxVectors + 1>;
+struct ConvTiles {
+  int lanes = 1;
+  ConvTileTable whole{};  // vectors of `lanes`
+  ConvTileTable half{};   // channels only: vectors of lanes / 2, for the last few channels; empty
+                          // where that saves nothing
+  /// Most broadcasts beside `vectors` vectors.
+  [[nodiscard]] int broadcasts(int vectors) const;
+};
+const ConvTiles& conv_channel_tiles();  // of the instruction set in force
+const ConvTiles& conv_pixel_tiles();
+
+/// A run of elements to be copied in another order: `pixels` of `channels`, strides in elements.
+struct ConvCopy {
+  const float* from = nullptr;
+  std::int64_t from_pixel = 0, from_channel = 0;
+  float* to = nullptr;
+  std::int64_t to_pixel = 0, to_channel = 0;
+  std::int64_t pixels = 0, channels = 0;
+};
+using ConvCopyFn = void (*)(const ConvCopy&);
+ConvCopyFn conv_copy();  // of the instruction set in force
+
+/// One spatial axis. The input index of output o and tap t is o * stride - pad + t * dilation.
+struct ConvAxis {
+  std::int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad = 0;
+};
+
+/// Output channels [first, first + count) of a group: `vectors` vectors of channels, or `count`
+/// broadcast weights.
+struct ConvBlock {
+  std::int64_t first = 0, count = 0;
+  int vectors = 0;
+  bool half = false;
+  std::int64_t width = 0;  // packed floats per (tap, channel), >= count
+  std::int64_t offset =
+      0;  // of its weights in a group's packed image; its bias follows all weights, at bias_offset
+  std::int64_t bias_offset = 0;
+};
+
+/// Everything about a convolution but its pointers. Strides are in elements; channels are counted
+/// within a group.
+struct ConvGeometry {
+  std::int64_t batch = 1, groups = 1, channels = 1, outputs = 1;
+  ConvAxis d, h, w;
+  Image x, y;
+  ConvVector vector = ConvVector::kChannels;
+  bool in_place = false;  // taps point into x itself
+  bool direct = false;    // inner loops write y itself
+  bool merged =
+      false;  // a row's taps are contiguous: one tap per (kd, kh), kernel_w * channels long
+  std::int64_t segment = 1;  // output columns computed together
+  std::int64_t rows = 1;     // output rows computed together
+
+  // The ring: depth planes of `slots` rows. Its rows are input rows h_scale * v - pad of virtual
+  // number v, its columns likewise.
+  std::int64_t slots = 0, slot_floats = 0;
+  std::int64_t h_scale = 1,
+               h_stride = 1;  // virtual row of (output row o, tap t): o * h_stride + t * dilation
+  std::int64_t w_scale = 1, w_stride = 1;
+  std::int64_t columns = 0;          // of a ring row
+  std::vector<std::int64_t> phases;  // pixels: columns j with j % w_stride == phase lie together
+  std::int64_t plane = 0;            // pixels: floats of one phase of one channel
+
+  std::int64_t tap_run = 0, x_step = 0,
+               pixel_step = 0;  // of ConvTile; x_offset of output column o is o * pixel_step
+  std::vector<ConvBlock> blocks;
+  std::int64_t group_floats = 0;   // packed weights and biases of a group
+  std::int64_t buffer_floats = 0;  // a row segment of one block, where !direct
+  std::int64_t buffer_step = 0;    // pixels: from one channel to the next in it
+
+  [[nodiscard]] std::int64_t taps() const { return d.kernel * h.kernel * w.kernel; }
+  [[nodiscard]] std::int64_t row_taps() const { return merged ? d.kernel * h.kernel : taps(); }
+  [[nodiscard]] std::int64_t packed_floats() const { return group_floats * groups; }
+};
+
+/// Wishes of a candidate; 0 and kAuto leave the choice to the model.
+struct ConvChoice {
+  ConvVector vector = ConvVector::kAuto;
+  std::int64_t rows = 0;
+};
+
+ConvGeometry conv_geometry(const Plan& plan, const KernelPlan& kernel, const ConvChoice& choice);
+
+/// Packs weights [K, C/group, taps] and biases (null: zeros) of all groups to packed_floats()
+/// floats.
+void conv_pack(const ConvGeometry& geometry, const float* weights, const float* bias,
+               float* packed);
+
+}  // namespace braze::cpu

@@ -1,0 +1,81 @@
+// Inner loop of direct convolution with pixels along a vector:
+// B output channels x NV vectors of accumulators; each step loads NV vectors of input and
+// broadcasts one weight per channel.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/conv_direct_pixels.cpp"
+#include <hwy/foreach_target.h>
+#include "kernels/cpu/conv_direct.hpp"
+#include "kernels/cpu/conv_direct_table.hpp"
+#include "kernels/cpu/isa.hpp"
+#include "kernels/cpu/simd.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace braze::cpu::HWY_NAMESPACE {
+
+template <int B, int NV>
+void pixel_tile(const ConvTile& tile) {
+  Vec32 acc[B][NV];
+  unroll<B>([&](auto i) BRAZE_INLINE {
+    const Vec32 bias = hn::Set(kF32, tile.bias[static_cast<int>(i)]);
+    unroll<NV>([&](auto j) BRAZE_INLINE { acc[i][j] = bias; });
+  });
+  const std::int64_t run = tile.run;
+  for (const ConvTap* tap = tile.taps; tap->x != nullptr; ++tap) {
+    const float* x = tap->x + tile.x_offset;
+    const float* w = tile.w + tap->index * run * B;
+    for (std::int64_t r = 0; r < run; ++r) {
+      Vec32 value[NV];
+      unroll<NV>([&](auto j) BRAZE_INLINE { value[j] = hn::LoadU(kF32, x + j * kLanes); });
+      unroll<B>([&](auto i) BRAZE_INLINE {
+        const Vec32 weight = hn::Set(kF32, w[static_cast<int>(i)]);
+        unroll<NV>([&](auto j)
+                       BRAZE_INLINE { acc[i][j] = hn::MulAdd(weight, value[j], acc[i][j]); });
+      });
+      x += tile.x_step;
+      w += B;
+    }
+  }
+
+  const Vec32 low = hn::Set(kF32, tile.clamp.lo);
+  const Vec32 high = hn::Set(kF32, tile.clamp.hi);
+  unroll<B>([&](auto i) BRAZE_INLINE {
+    unroll<NV>([&](auto j)
+                   BRAZE_INLINE { acc[i][j] = min_keep_nan(max_keep_nan(acc[i][j], low), high); });
+  });
+  float* out = tile.out;
+  const auto edge = static_cast<std::size_t>(tile.edge);
+  unroll<B>([&](auto i) BRAZE_INLINE {
+    unroll<NV - 1>([&](auto j) BRAZE_INLINE { hn::StoreU(acc[i][j], kF32, out + j * kLanes); });
+    if (edge == kLanes) {
+      hn::StoreU(acc[i][NV - 1], kF32, out + (NV - 1) * kLanes);
+    } else {
+      store_n(acc[i][NV - 1], kF32, out + (NV - 1) * kLanes, edge);
+    }
+    out += tile.out_step;
+  });
+}
+
+template <int B, int NV>
+struct PixelTile {
+  static constexpr ConvTileFn kFn = pixel_tile<B, NV>;
+};
+
+const ConvTiles* pixel_tiles() {
+  static constexpr ConvTiles kTiles = [] {
+    ConvTiles tiles;
+    tiles.lanes = kLanes;
+    fill_table<PixelTile, kRegisters, kConvMaxVectors>(tiles.whole);
+    return tiles;
+  }();
+  return &kTiles;
+}
+
+}  // namespace braze::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace braze::cpu {
+HWY_EXPORT(pixel_tiles);
+const ConvTiles& conv_pixel_tiles() { return *BRAZE_DISPATCH(pixel_tiles)(); }
+}  // namespace braze::cpu
+#endif

@@ -1,0 +1,325 @@
+#include "kernels/cpu/conv_direct_run.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "graph/window.hpp"
+
+namespace braze::cpu {
+namespace {
+
+constexpr std::size_t kLine = 64;
+std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+std::size_t float_bytes(std::int64_t floats) {
+  return whole_lines(static_cast<std::size_t>(floats) * sizeof(float));
+}
+
+}  // namespace
+
+struct ConvDirectKernel::Run {
+  const KernelArguments& arguments;
+  const float* x;
+  const float* packed;
+  float* y;
+};
+
+ConvDirectKernel::ConvDirectKernel(const Plan& plan, const KernelPlan& kernel,
+                                   const ConvChoice& choice)
+    : g_(conv_geometry(plan, kernel, choice)),
+      tiles_(g_.vector == ConvVector::kChannels ? &conv_channel_tiles() : &conv_pixel_tiles()),
+      copy_(conv_copy()),
+      epilogue_(plan, kernel, kernel.group.members.front()) {
+  const Node& node = anchor_of(plan.graph, kernel.group);
+  x_ = operand_of(plan, kernel.group, node.input(0));
+  weights_ = operand_of(plan, kernel.group, node.input(1));
+  bias_ = operand_of(plan, kernel.group, node.input(2));
+  output_ = output_index(kernel.group, stored_output(plan.graph, kernel.group));
+  clamp_ = epilogue_.take_leading_clamp();
+  if (weights_.input < 0 && bias_.input < 0) {
+    packed_ = Tensor::make(DType::kFloat32, {g_.packed_floats()});
+    conv_pack(g_, weights_.constant.as<float>(),
+              bias_.present() ? bias_.constant.as<float>() : nullptr, packed_.as<float>());
+    weights_.constant = bias_.constant = Tensor();
+  }
+}
+
+std::size_t ConvDirectKernel::scratch_bytes() const {
+  const std::size_t taps =
+      static_cast<std::size_t>(g_.rows * (g_.row_taps() + 1)) * sizeof(ConvTap);
+  return float_bytes(g_.d.kernel * g_.slots * g_.slot_floats) + float_bytes(g_.buffer_floats) +
+         whole_lines(taps);
+}
+
+std::size_t ConvDirectKernel::workspace_bytes(std::size_t threads) const {
+  return (packed_.defined() ? 0 : float_bytes(g_.packed_floats())) + threads * scratch_bytes();
+}
+
+ConvDirectKernel::Cut ConvDirectKernel::cut(std::size_t workers) const {
+  Cut cut;
+  cut.segments = ceil_div(g_.w.out, g_.segment);
+  const std::int64_t base = g_.batch * g_.groups * g_.d.out * cut.segments;
+  if (workers > 1) {
+    // Four tasks a worker even out their pace; one below 100 kFLOP is not worth handing out.
+    const double flops = 2.0 * static_cast<double>(g_.taps() * g_.channels * g_.outputs) *
+                         static_cast<double>(base * g_.h.out * g_.segment);
+    const auto wanted =
+        static_cast<std::int64_t>(std::min(4.0 * static_cast<double>(workers), flops / 1e5));
+    std::int64_t missing = ceil_div(std::max<std::int64_t>(wanted, 1), base);
+    const std::int64_t bands = ceil_div(g_.h.out, g_.rows);
+    cut.rows = std::min(missing, bands);
+    missing = ceil_div(missing, cut.rows);
+    cut.blocks = std::min(missing, static_cast<std::int64_t>(g_.blocks.size()));
+    missing = ceil_div(missing, cut.blocks);
+    cut.rows = std::min(cut.rows * missing, g_.h.out);
+  }
+  cut.tasks = base * cut.rows * cut.blocks;
+  return cut;
+}
+
+ConvDirectKernel::Part ConvDirectKernel::part(const Cut& cut, std::int64_t task) const {
+  const auto take = [&task](std::int64_t count) {
+    const std::int64_t index = task % count;
+    task /= count;
+    return index;
+  };
+  Part part;
+  const auto count = static_cast<std::int64_t>(g_.blocks.size());
+  const std::int64_t block = take(cut.blocks);
+  part.block_begin = static_cast<std::size_t>(block * count / cut.blocks);
+  part.block_end = static_cast<std::size_t>((block + 1) * count / cut.blocks);
+  part.column = take(cut.segments) * g_.segment;
+  part.columns = std::min(g_.segment, g_.w.out - part.column);
+  const std::int64_t row = take(cut.rows);
+  part.row_begin = row * g_.h.out / cut.rows;
+  part.row_end = (row + 1) * g_.h.out / cut.rows;
+  part.d = take(g_.d.out);
+  part.group = take(g_.groups);
+  part.n = task;
+  return part;
+}
+
+void ConvDirectKernel::run(const KernelArguments& arguments) const noexcept {
+  auto* workspace = static_cast<std::byte*>(arguments.workspace);
+  const float* packed = packed_.as<float>();
+  if (!packed_.defined()) {
+    auto* image = reinterpret_cast<float*>(workspace);
+    conv_pack(g_, static_cast<const float*>(weights_.data(arguments)),
+              bias_.present() ? static_cast<const float*>(bias_.data(arguments)) : nullptr, image);
+    workspace += float_bytes(g_.packed_floats());
+    packed = image;
+  }
+  const Run run{arguments, static_cast<const float*>(x_.data(arguments)), packed,
+                static_cast<float*>(arguments.outputs[static_cast<std::size_t>(output_)])};
+  const Cut pieces = cut(worker_count(arguments.pool));
+  parallel_for(arguments.pool, static_cast<std::size_t>(pieces.tasks),
+               [&](std::size_t task, std::size_t worker) {
+                 std::byte* mine = workspace + worker * scratch_bytes();
+                 Scratch scratch;
+                 scratch.ring = reinterpret_cast<float*>(mine);
+                 scratch.buffer = reinterpret_cast<float*>(
+                     mine + float_bytes(g_.d.kernel * g_.slots * g_.slot_floats));
+                 scratch.taps = reinterpret_cast<ConvTap*>(
+                     reinterpret_cast<std::byte*>(scratch.buffer) + float_bytes(g_.buffer_floats));
+                 run_part(run, part(pieces, static_cast<std::int64_t>(task)), scratch);
+               });
+}
+
+void ConvDirectKernel::run_part(const Run& run, const Part& part,
+                                const Scratch& scratch) const noexcept {
+  const float* x = run.x + part.n * g_.x.stride_n + part.group * g_.channels * g_.x.stride_c;
+  std::int64_t filled = 0;  // virtual rows below this are in the ring
+  for (std::int64_t begin = part.row_begin; begin < part.row_end; begin += g_.rows) {
+    const std::int64_t end = std::min(begin + g_.rows, part.row_end);
+    if (!g_.in_place) {
+      const std::int64_t last = (end - 1) * g_.h_stride + (g_.h.kernel - 1) * g_.h.dilation;
+      for (filled = std::max(filled, begin * g_.h_stride); filled <= last; ++filled) {
+        const std::int64_t ih = filled * g_.h_scale - g_.h.pad;
+        if (ih < 0 || ih >= g_.h.in) continue;
+        for (std::int64_t k = 0; k < g_.d.kernel; ++k) {
+          const std::int64_t id = part.d * g_.d.stride - g_.d.pad + k * g_.d.dilation;
+          if (id < 0 || id >= g_.d.in) continue;
+          fill_row(x + id * g_.x.stride_d + ih * g_.x.stride_h, part.column,
+                   scratch.ring + (k * g_.slots + filled % g_.slots) * g_.slot_floats);
+        }
+      }
+    }
+    // Taps of row begin + i start at i * row_taps(); one more, without a source, ends them.
+    const std::int64_t pitch = g_.row_taps() + 1;
+    for (std::int64_t i = 0; i < end - begin; ++i) {
+      ConvTap* taps = scratch.taps + i * pitch;
+      taps[find_taps(x, part, begin + i, scratch.ring, taps)] = ConvTap{};
+    }
+    for (std::size_t b = part.block_begin; b < part.block_end; ++b) {
+      for (std::int64_t i = 0; i < end - begin; ++i) {
+        run_row(run, part, begin + i, g_.blocks[b], scratch.taps + i * pitch, scratch.buffer);
+      }
+    }
+  }
+}
+
+/// Copies the columns that the segment at output column `column` needs, zeros where they are off
+/// the image.
+void ConvDirectKernel::fill_row(const float* row, std::int64_t column, float* slot) const noexcept {
+  // Ring column j is input column first + j * w_scale; [low, high) of them are on the image.
+  const std::int64_t first = column * g_.w_stride * g_.w_scale - g_.w.pad;
+  const std::int64_t low = std::min(g_.columns, first < 0 ? ceil_div(-first, g_.w_scale) : 0);
+  const std::int64_t high =
+      std::clamp(first < g_.w.in ? ceil_div(g_.w.in - first, g_.w_scale) : 0, low, g_.columns);
+  const auto zero = [](float* to, std::int64_t count) {
+    if (count > 0) std::memset(to, 0, static_cast<std::size_t>(count) * sizeof(float));
+  };
+  ConvCopy copy;
+  copy.from_channel = g_.x.stride_c;
+  copy.channels = g_.channels;
+  if (g_.vector == ConvVector::kChannels) {
+    zero(slot, low * g_.channels);
+    zero(slot + high * g_.channels, (g_.columns - high) * g_.channels);
+    copy.from = row + (first + low * g_.w_scale) * g_.x.stride_w;
+    copy.from_pixel = g_.w_scale * g_.x.stride_w;
+    copy.to = slot + low * g_.channels;
+    copy.to_pixel = g_.channels;
+    copy.to_channel = 1;
+    copy.pixels = high - low;
+    if (copy.pixels > 0) copy_(copy);
+    return;
+  }
+  const auto phases = static_cast<std::int64_t>(g_.phases.size());
+  copy.from_pixel = g_.w_stride * g_.w_scale * g_.x.stride_w;
+  copy.to_pixel = 1;
+  copy.to_channel = phases * g_.plane;
+  for (std::int64_t i = 0; i < phases; ++i) {
+    // Element j of the phase is ring column j * w_stride + phase.
+    const std::int64_t phase = g_.phases[static_cast<std::size_t>(i)];
+    const std::int64_t begin = low > phase ? ceil_div(low - phase, g_.w_stride) : 0;
+    const std::int64_t end =
+        std::max(begin, high > phase ? ceil_div(high - phase, g_.w_stride) : 0);
+    float* plane = slot + i * g_.plane;
+    copy.from = row + (first + (begin * g_.w_stride + phase) * g_.w_scale) * g_.x.stride_w;
+    copy.to = plane + begin;
+    copy.pixels = end - begin;
+    if (copy.pixels > 0) copy_(copy);
+    for (std::int64_t c = 0; c < g_.channels; ++c) {
+      zero(plane + c * copy.to_channel, begin);
+      zero(plane + c * copy.to_channel + end, g_.plane - end);
+    }
+  }
+}
+
+/// The taps of an output row that are not in the padding above, below, before or behind the image.
+std::int64_t ConvDirectKernel::find_taps(const float* x, const Part& part, std::int64_t row,
+                                         const float* ring, ConvTap* taps) const noexcept {
+  std::int64_t count = 0;
+  for (std::int64_t kd = 0; kd < g_.d.kernel; ++kd) {
+    const std::int64_t id = part.d * g_.d.stride - g_.d.pad + kd * g_.d.dilation;
+    if (id < 0 || id >= g_.d.in) continue;
+    for (std::int64_t kh = 0; kh < g_.h.kernel; ++kh) {
+      const std::int64_t virtual_row = row * g_.h_stride + kh * g_.h.dilation;
+      const std::int64_t ih = virtual_row * g_.h_scale - g_.h.pad;
+      if (ih < 0 || ih >= g_.h.in) continue;
+      const float* base =
+          g_.in_place ? x + id * g_.x.stride_d + ih * g_.x.stride_h + part.column * g_.pixel_step
+                      : ring + (kd * g_.slots + virtual_row % g_.slots) * g_.slot_floats;
+      const std::int64_t index = kd * g_.h.kernel + kh;
+      if (g_.merged) {
+        taps[count++] = {base, index};
+        continue;
+      }
+      for (std::int64_t kw = 0; kw < g_.w.kernel; ++kw) {
+        const std::int64_t reach = kw * g_.w.dilation;
+        std::int64_t offset = 0;
+        if (g_.vector == ConvVector::kChannels) {
+          offset = reach * (g_.in_place ? g_.x.stride_w : g_.channels);
+        } else {
+          const auto phase =
+              std::lower_bound(g_.phases.begin(), g_.phases.end(), reach % g_.w_stride);
+          offset = (phase - g_.phases.begin()) * g_.plane + reach / g_.w_stride;
+        }
+        taps[count++] = {base + offset, index * g_.w.kernel + kw};
+      }
+    }
+  }
+  return count;
+}
+
+/// One block of output channels of a row segment: sums, clamp, store, epilogue.
+void ConvDirectKernel::run_row(const Run& run, const Part& part, std::int64_t row,
+                               const ConvBlock& block, const ConvTap* taps,
+                               float* buffer) const noexcept {
+  const bool channels = g_.vector == ConvVector::kChannels;
+  const std::int64_t pixel = (part.d * g_.h.out + row) * g_.w.out + part.column;
+  const std::int64_t channel = part.group * g_.outputs + block.first;
+  float* y = run.y + part.n * g_.y.stride_n + pixel * g_.y.stride_w + channel * g_.y.stride_c;
+  const float* packed = run.packed + part.group * g_.group_floats;
+  const std::int64_t buffer_step = channels ? block.width : g_.buffer_step;
+
+  ConvTile tile;
+  tile.taps = taps;
+  tile.run = g_.tap_run;
+  tile.x_step = g_.x_step;
+  tile.w = packed + block.offset;
+  tile.bias = packed + block.bias_offset;
+  tile.clamp = clamp_;
+  tile.out = g_.direct ? y : buffer;
+  tile.out_step = !g_.direct ? buffer_step : channels ? g_.y.stride_w : g_.y.stride_c;
+  run_tiles(tile, part.columns, block);
+
+  if (!g_.direct) {
+    ConvCopy copy;
+    copy.from = buffer;
+    copy.from_pixel = channels ? buffer_step : 1;
+    copy.from_channel = channels ? 1 : buffer_step;
+    copy.to = y;
+    copy.to_pixel = g_.y.stride_w;
+    copy.to_channel = g_.y.stride_c;
+    copy.pixels = part.columns;
+    copy.channels = block.count;
+    copy_(copy);
+  }
+  if (!epilogue_.empty()) {
+    epilogue_.apply(run.arguments, {.data = y,
+                                    .n = part.n,
+                                    .pixel = pixel,
+                                    .pixels = part.columns,
+                                    .stride_pixel = g_.y.stride_w,
+                                    .channel = channel,
+                                    .channels = block.count,
+                                    .stride_channel = g_.y.stride_c});
+  }
+}
+
+/// Covers the segment with inner loops: even shares of pixels, or as many vectors of pixels as fit.
+void ConvDirectKernel::run_tiles(ConvTile tile, std::int64_t columns,
+                                 const ConvBlock& block) const noexcept {
+  float* out = tile.out;
+  if (g_.vector == ConvVector::kChannels) {
+    const auto vectors = static_cast<std::size_t>(block.vectors);
+    const ConvTileTable& table = block.half ? tiles_->half : tiles_->whole;
+    const std::int64_t lanes = block.half ? tiles_->lanes / 2 : tiles_->lanes;
+    tile.edge = g_.direct ? block.count - (block.vectors - 1) * lanes : lanes;
+    const std::int64_t tiles = ceil_div(columns, tiles_->broadcasts(block.vectors));
+    const std::int64_t share = columns / tiles;
+    const std::int64_t larger = columns % tiles;
+    for (std::int64_t i = 0, at = 0; i < tiles; ++i) {
+      const std::int64_t pixels = share + (i < larger ? 1 : 0);
+      tile.x_offset = at * g_.pixel_step;
+      tile.out = out + at * tile.out_step;
+      table[vectors][static_cast<std::size_t>(pixels)](tile);
+      at += pixels;
+    }
+    return;
+  }
+  const auto count = static_cast<std::size_t>(block.count);
+  const std::int64_t lanes = tiles_->lanes;
+  std::int64_t most = kConvMaxVectors;
+  while (tiles_->whole[static_cast<std::size_t>(most)][count] == nullptr) --most;
+  for (std::int64_t at = 0; at < columns;) {
+    const std::int64_t vectors = std::min(most, ceil_div(columns - at, lanes));
+    tile.edge = std::min(lanes, columns - at - (vectors - 1) * lanes);
+    tile.x_offset = at;
+    tile.out = out + at;
+    tiles_->whole[static_cast<std::size_t>(vectors)][count](tile);
+    at += vectors * lanes;
+  }
+}
+
+}  // namespace braze::cpu
