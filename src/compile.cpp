@@ -1,0 +1,48 @@
+// The path: bytes -> Graph -> simpler Graph -> Plan -> kernels -> a Model that runs.
+#include "braze/braze.hpp"
+#include "graph/shape.hpp"
+#include "kernels/cpu/families.hpp"
+#include "model/bind_dims.hpp"
+#include "model/read_onnx.hpp"
+#include "passes/pipeline.hpp"
+#include "plan/make_plan.hpp"
+#include "select.hpp"
+#include "state.hpp"
+
+namespace braze {
+namespace {
+
+/// Everything after reading. `graph` is as the model reader made it.
+Model compile_graph(Graph graph, const Options& options) {
+  const Device device = select_device(options);
+  check_supported(options, device);
+
+  bind_dims(graph, options.dims);
+  bind_constants(graph, options.constants);
+  resolve_graph(graph);
+
+  auto state = std::make_shared<Model::State>();
+  state->max_error = options.max_error;
+  state->reference = graph.compacted();
+
+  simplify(graph, pass_options(options, device));
+  state->simplified = graph.compacted();
+
+  Plan plan = make_plan(*state->simplified, device, plan_options(options), cpu::registry());
+  state->program = std::make_unique<CpuProgram>(std::move(plan));
+  describe(*state);
+  return Model(std::move(state));
+}
+
+}  // namespace
+
+Result<Model> compile(const std::filesystem::path& file, const Options& options) {
+  return guarded([&] { return compile_graph(read_onnx(file), options); });
+}
+
+Result<Model> compile(std::span<const std::byte> bytes, const std::filesystem::path& folder,
+                      const Options& options) {
+  return guarded([&] { return compile_graph(read_onnx(bytes, folder), options); });
+}
+
+}  // namespace braze

@@ -1,0 +1,22 @@
+// From the user's options to those of the stages.
+#pragma once
+
+#include "braze/braze.hpp"
+#include "passes/pipeline.hpp"
+#include "plan/plan.hpp"
+#include "target/device.hpp"
+
+namespace braze {
+
+/// The device that options.device names. kUsage if it is no device's name, kDevice if it is not
+/// here.
+Device select_device(const Options& options);
+/// kUnsupported for options that this device or build does not do, naming the option.
+void check_supported(const Options& options, const Device& device);
+PassOptions pass_options(const Options& options, const Device& device);
+PlanOptions plan_options(const Options& options);
+/// Graph inputs in `constants` become constants: they are no inputs any more. kUsage, kInput naming
+/// the input.
+void bind_constants(Graph& graph, const std::map<std::string, Tensor>& constants);
+
+}  // namespace braze
