@@ -122,7 +122,8 @@ inline Plan one_kernel_plan(const Graph& graph, const Row& row, Group group,
                             const std::map<ValueId, LayoutChoice>& layouts = {}) {
   Plan plan;
   plan.graph = graph;
-  plan.device = cpu_device(1);
+  static const Device device = cpu_device(1);
+  plan.device = device;
   plan.placements.resize(static_cast<std::size_t>(graph.value_count()));
   for (ValueId id = 0; id < graph.value_count(); ++id) {
     const Value& value = graph.value(id);
@@ -145,6 +146,16 @@ inline Plan one_kernel_plan(const Graph& graph, const Row& row, Group group,
   }
   plan.kernels.push_back(std::move(kernel));
   return plan;
+}
+
+/// A pool of that many workers that lives until the process ends (starting one takes tens of
+/// milliseconds); null for one.
+inline pthreadpool_t shared_pool(std::size_t threads) {
+  if (threads <= 1) return nullptr;
+  static std::map<std::size_t, pthreadpool_t> pools;
+  pthreadpool_t& pool = pools[threads];
+  if (pool == nullptr) pool = pthreadpool_create(threads);
+  return pool;
 }
 
 /// Runs the plan's only kernel. `inputs` and the result are in logical order and match group.inputs
@@ -175,9 +186,7 @@ inline std::vector<Tensor> run_kernel(const Plan& plan, const Row& row,
   const std::unique_ptr<void, decltype(&std::free)> workspace(std::aligned_alloc(64, bytes),
                                                               std::free);
   std::memset(workspace.get(), 0xff, bytes);
-  pthreadpool_t pool = threads > 1 ? pthreadpool_create(threads) : nullptr;
-  built->run({in_pointers, out_pointers, workspace.get(), pool});
-  if (pool != nullptr) pthreadpool_destroy(pool);
+  built->run({in_pointers, out_pointers, workspace.get(), shared_pool(threads)});
 
   std::vector<Tensor> results;
   for (const Placed& value : out) {

@@ -39,6 +39,7 @@ void CopyKernel::add(Operand from, int output, StridedCopy copy) {
   if (output < 0 || copy.tasks() == 0) return;
   const std::int64_t first = tasks_;
   tasks_ += copy.tasks();
+  bytes_ += copy.bytes();
   pieces_.push_back({std::move(from), output, std::move(copy), first});
 }
 
@@ -54,9 +55,9 @@ void CopyKernel::add(Operand from, const View& from_view, int output, const View
 }
 
 void CopyKernel::run(const KernelArguments& arguments) const noexcept {
-  constexpr std::int64_t kWorthWaking =
-      4;  // tasks; below, waking the workers takes longer than the copy
-  parallel_for(tasks_ < kWorthWaking ? nullptr : arguments.pool, static_cast<std::size_t>(tasks_),
+  // Waking the workers takes longer than to copy this.
+  constexpr std::int64_t kWorthWaking = 4 * StridedCopy::kTaskBytes;
+  parallel_for(bytes_ < kWorthWaking ? nullptr : arguments.pool, static_cast<std::size_t>(tasks_),
                [&](std::size_t index, std::size_t) {
                  const auto task = static_cast<std::int64_t>(index);
                  const auto after = std::upper_bound(pieces_.begin(), pieces_.end(), task,

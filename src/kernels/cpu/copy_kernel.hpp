@@ -40,6 +40,7 @@ class CopyKernel final : public Kernel {
   };
   std::vector<Piece> pieces_;
   std::int64_t tasks_ = 0;
+  std::int64_t bytes_ = 0;
 };
 
 }  // namespace braze::cpu

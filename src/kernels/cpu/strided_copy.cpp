@@ -23,6 +23,8 @@ StridedCopy::StridedCopy(std::int64_t element_bytes, std::vector<CopyAxis> axes,
   for (const CopyAxis& axis : axes) {
     if (axis.extent == 0) return;
   }
+  bytes_ = element_bytes;
+  for (const CopyAxis& axis : axes) bytes_ *= axis.extent;
   collapse(axes);
   choose_inner(axes);
   outer_ = std::move(axes);

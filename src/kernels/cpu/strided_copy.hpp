@@ -31,6 +31,8 @@ class StridedCopy {
 
   /// 0 if an extent is 0.
   [[nodiscard]] std::int64_t tasks() const { return tasks_; }
+  /// Bytes written.
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
   void run_task(std::int64_t task, const void* from, void* to) const noexcept;
 
   /// How the two innermost axes are copied; `size` bytes lie together in both boxes.
@@ -56,6 +58,7 @@ class StridedCopy {
   std::int64_t outer_count_ = 0;
   std::int64_t row_block_ = 1, column_block_ = 1, outer_block_ = 1;  // of one task
   std::int64_t tasks_ = 0;
+  std::int64_t bytes_ = 0;
 };
 
 }  // namespace braze::cpu
