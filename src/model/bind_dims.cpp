@@ -1,6 +1,5 @@
 #include "model/bind_dims.hpp"
 
-#include <algorithm>
 #include <functional>
 #include <set>
 #include <vector>
@@ -93,36 +92,6 @@ void bind_dims(Graph& graph, const std::map<std::string, std::int64_t>& dims) {
     input.symbols[axis].clear();
   });
   if (!unbound.empty()) fail(ErrorCode::kUsage, "{}", fmt::join(unbound, "\n"));
-}
-
-void bind_constants(Graph& graph, const std::map<std::string, Tensor>& constants) {
-  for (const auto& [name, tensor] : constants) {
-    const auto input = std::find_if(graph.inputs.begin(), graph.inputs.end(),
-                                    [&](ValueId id) { return graph.value(id).name == name; });
-    if (input == graph.inputs.end()) {
-      fail(ErrorCode::kInput, "the model has no input '{}'", name);
-    }
-    Value& value = graph.value(*input);
-    if (tensor.dtype() != value.dtype) {
-      fail(ErrorCode::kInput, "input '{}' is {}, expected {}", name, to_string(tensor.dtype()),
-           to_string(value.dtype));
-    }
-    const bool fits =
-        !value.known_rank ||
-        std::equal(value.shape.begin(), value.shape.end(), tensor.shape().begin(),
-                   tensor.shape().end(), [](std::int64_t expected, std::int64_t found) {
-                     return expected < 0 || expected == found;
-                   });
-    if (!fits) {
-      fail(ErrorCode::kInput, "input '{}' has shape {}, expected {}", name,
-           to_string(tensor.shape()), to_string(value.shape));
-    }
-    value.shape = tensor.shape();
-    value.known_rank = true;
-    value.symbols.clear();
-    value.constant = tensor;
-    graph.inputs.erase(input);
-  }
 }
 
 }  // namespace braze

@@ -1,4 +1,4 @@
-// What a caller decides about a model's inputs before it is compiled.
+// Numbers for the symbolic dimensions of a model's inputs.
 #pragma once
 
 #include <cstdint>
@@ -15,9 +15,5 @@ namespace braze {
 /// kUsage naming input, axis and symbol if others have none; also for names that are no symbol and
 /// for axes that the model gives an extent already. kUnsupported for an input without a rank.
 void bind_dims(Graph& graph, const std::map<std::string, std::int64_t>& dims);
-
-/// Turns inputs into constants, which removes them from graph.inputs. kInput naming the input if
-/// there is no such input, or its dtype or an extent that the model gives differs.
-void bind_constants(Graph& graph, const std::map<std::string, Tensor>& constants);
 
 }  // namespace braze

@@ -1,4 +1,7 @@
 // Resize and its forerunner Upsample, DepthToSpace, SpaceToDepth.
+#include <algorithm>
+
+#include "graph/elements.hpp"
 #include "model/ops/readers.hpp"
 
 namespace braze::model {
@@ -15,13 +18,38 @@ ResizeMode read_mode(NodeReader& node) {
                                              {"cubic", ResizeMode::kCubic}});
 }
 
-/// Before opset 11: x_in = x_out / scale, the nearest element is the one below.
+/// Before opset 11: x_in = x_out / scale, and the nearest element is the one below.
 Resize read_old(NodeReader& node) {
   Resize op;
   op.mode = read_mode(node);
   op.coordinate = CoordinateMode::kAsymmetric;
   op.nearest = NearestMode::kFloor;
   return op;
+}
+
+/// As read_old(), but where an axis shrinks, the nearest element is the one above. Axes are
+/// independent: shrink(x, min(scales, 1)) after enlarge(x, max(scales, 1)).
+void read_resize_10(NodeReader& node) {
+  node.expect_inputs(2, 2);
+  const Resize enlarge = read_old(node);
+  Resize shrink = enlarge;
+  shrink.nearest = NearestMode::kCeil;
+  bool shrinks = true;
+  bool enlarges = true;
+  if (const Tensor* constant = node.constant(1)) {
+    const std::vector<double> scales = load<double>(*constant);
+    shrinks = std::any_of(scales.begin(), scales.end(), [](double scale) { return scale < 1; });
+    enlarges = std::any_of(scales.begin(), scales.end(), [](double scale) { return scale > 1; });
+  }
+  if (enlarge.mode != ResizeMode::kNearest || !shrinks) {
+    return node.emit(enlarge, {node.input(0), kNoValue, node.input(1)});
+  }
+  if (!enlarges) return node.emit(shrink, {node.input(0), kNoValue, node.input(1)});
+  const ValueId one = node.add_constant(make_tensor(node.dtype(1), {1}, std::vector<double>{1}));
+  const ValueId up = node.emit_part(Binary{BinaryFn::kMax}, {node.input(1), one});
+  const ValueId down = node.emit_part(Binary{BinaryFn::kMin}, {node.input(1), one});
+  const ValueId enlarged = node.emit_part(enlarge, {node.input(0), kNoValue, up});
+  node.emit(shrink, {enlarged, kNoValue, down});
 }
 
 std::int64_t read_block(NodeReader& node) {
@@ -33,10 +61,7 @@ std::int64_t read_block(NodeReader& node) {
 }  // namespace
 
 void read_resize(NodeReader& node) {
-  if (node.opset() < 11) {
-    node.expect_inputs(2, 2);
-    return node.emit(read_old(node), {node.input(0), kNoValue, node.input(1)});
-  }
+  if (node.opset() < 11) return read_resize_10(node);
   using Coordinate = CoordinateMode;
   AttributeReader& attributes = node.attributes;
   Resize op;
