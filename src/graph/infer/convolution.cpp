@@ -112,7 +112,7 @@ Types infer_op(const QLinearConv& op, const NodeView& in) {
   if (in.dtype(3) != in.dtype(5)) {
     in.invalid("w is {}, but w_zero_point is {}", to_string(in.dtype(3)), to_string(in.dtype(5)));
   }
-  for (const std::size_t i : {0, 3, 7}) {
+  for (const std::size_t i : {0U, 3U, 7U}) {
     if (in.dtype(i) != DType::kInt8 && in.dtype(i) != DType::kUInt8) {
       in.invalid("'{}' is {}, expected int8 or uint8", in.value(i).name, to_string(in.dtype(i)));
     }

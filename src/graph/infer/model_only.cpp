@@ -30,7 +30,7 @@ Types infer_op(const ConstantOfShape& op, const NodeView& in) {
 }
 
 Types infer_op(const Range& /*op*/, const NodeView& in) {
-  for (const std::size_t i : {0, 1, 2}) {
+  for (const std::size_t i : {0U, 1U, 2U}) {
     in.expect_same_dtype(i, "an operand");
     if (element_count(in.shape(i)) != 1) in.invalid("'{}' is not a scalar", in.value(i).name);
   }

@@ -32,7 +32,7 @@ Attributes resolve_op(Clip /*op*/, Resolver& node) {
     if (!bounded) return Identity{};
     return clip;
   }
-  for (const std::size_t i : {1, 2}) {
+  for (const std::size_t i : {1U, 2U}) {
     if (node.has(i) && element_count(node.shape(i)) != 1) {
       node.in().invalid("bound '{}' has shape {}, expected a scalar", node.in().value(i).name,
                         to_string(node.shape(i)));
