@@ -119,7 +119,8 @@ void size_ring(ConvGeometry& g, int lanes) {
   } else {
     g.plane = spread(round_up(g.segment, lanes) + reach / g.w_stride);
     g.slot_floats = static_cast<std::int64_t>(g.phases.size()) * g.plane * g.channels;
-    g.x_step = g.merged ? g.w.dilation : static_cast<std::int64_t>(g.phases.size()) * g.plane;
+    g.x_step = g.merged && g.w.kernel > 1 ? g.w.dilation
+                                          : static_cast<std::int64_t>(g.phases.size()) * g.plane;
     g.pixel_step = 1;
   }
 }

@@ -6,7 +6,7 @@ namespace braze::cpu {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> kRows = {
-      gemm(),
+      conv_direct(), gemm(), pointwise(),
       concat(), transpose(), slice(), gather(), relayout(), reference(),
   };
   return kRows;
