@@ -35,8 +35,11 @@ class Assigner {
     layout_.assign(static_cast<std::size_t>(plan.graph.value_count()), Layout::kModel);
     for (const KernelPlan& kernel : plan.kernels) rules_.push_back(rule_of(kernel));
     readers_.resize(layout_.size());
+    producer_.assign(layout_.size(), -1);
     for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
       for (const ValueId input : plan.kernels[k].group.inputs) readers_[index(input)].push_back(k);
+      for (const ValueId output : plan.kernels[k].group.outputs)
+        producer_[index(output)] = static_cast<int>(k);
     }
   }
 
@@ -213,11 +216,30 @@ class Assigner {
     return result;
   }
 
+  /// The cluster and the either-layout kernels whose results it reads: they can write whichever it
+  /// wants.
+  std::vector<std::size_t> with_feeders(std::vector<std::size_t> cluster) const {
+    const std::set<std::size_t> members(cluster.begin(), cluster.end());
+    std::set<std::size_t> feeders;
+    for (const std::size_t k : members) {
+      for (const ValueId input : plan_.kernels[k].group.inputs) {
+        const int producer = producer_[index(input)];
+        if (producer >= 0 && rules_[static_cast<std::size_t>(producer)] == LayoutRule::kEach)
+          feeders.insert(static_cast<std::size_t>(producer));
+      }
+    }
+    for (const std::size_t k : feeders) {
+      if (!members.contains(k)) cluster.push_back(k);
+    }
+    return cluster;
+  }
+
   void improve() {
     const std::vector<std::vector<std::size_t>> groups = clusters();
     for (int sweep = 0; sweep < 8; ++sweep) {
       bool changed = false;
-      for (const auto& cluster : groups) changed |= flip_if_better(cluster);
+      for (const auto& cluster : groups)
+        changed |= flip_if_better(cluster) || flip_if_better(with_feeders(cluster));
       for (std::size_t k = 0; k < rules_.size(); ++k) {
         if (flexible(k)) changed |= flip_if_better({k});
       }
@@ -279,6 +301,7 @@ class Assigner {
   std::vector<Layout> modes_;      // by kernel: the layout it writes
   std::vector<LayoutRule> rules_;  // by kernel
   std::vector<std::vector<std::size_t>> readers_;
+  std::vector<int> producer_;  // kernel; -1: graph input or constant
 };
 
 }  // namespace

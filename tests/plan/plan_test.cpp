@@ -55,7 +55,7 @@ TEST(Groups, ConvolutionTakesBiasReluAndResidual) {
   const ValueId r = net.input("r", {1, 8, 6, 6});
   const ValueId c = net.conv("conv", x, 8, window2d(3, 1));
   const ValueId b = net.add("bias", c, net.random({8, 1, 1}));
-  net.output(net.unary("relu", net.add("residual", r, b), UnaryFn::kRelu));
+  net.output(net.unary("relu", UnaryFn::kRelu, net.add("residual", r, b)));
   const Plan plan = plan_of(net);
   EXPECT_THAT(nodes_of(plan), ElementsAre(Nodes{"conv", "bias", "residual", "relu"}));
   EXPECT_EQ(plan.kernels[0].kind, KernelKind::kEpilogue);
@@ -70,8 +70,8 @@ TEST(Groups, ConvolutionTakesBiasReluAndResidual) {
 
 TEST(Groups, FusionOffSaysSo) {
   Net net;
-  net.output(net.unary("relu", net.conv("conv", net.input("x", {1, 8, 6, 6}), 8, window2d(3, 1)),
-                       UnaryFn::kRelu));
+  net.output(net.unary("relu", UnaryFn::kRelu,
+                       net.conv("conv", net.input("x", {1, 8, 6, 6}), 8, window2d(3, 1))));
   const Plan plan = plan_of(net, FusionLevel::kOff);
   EXPECT_THAT(nodes_of(plan), ElementsAre(Nodes{"conv"}, Nodes{"relu"}));
   EXPECT_EQ(refusal(plan, "conv", "relu").rule, "option");
@@ -81,7 +81,7 @@ TEST(Groups, ResultThatIsAlsoAnOutputStaysApart) {
   Net net;
   const ValueId c = net.conv("conv", net.input("x", {1, 8, 6, 6}), 8, window2d(3, 1));
   net.output(c);
-  net.output(net.unary("relu", c, UnaryFn::kRelu));
+  net.output(net.unary("relu", UnaryFn::kRelu, c));
   const Plan plan = plan_of(net);
   EXPECT_THAT(nodes_of(plan), ElementsAre(Nodes{"conv"}, Nodes{"relu"}));
   EXPECT_EQ(refusal(plan, "conv", "relu").rule, "graph-output");
@@ -90,7 +90,7 @@ TEST(Groups, ResultThatIsAlsoAnOutputStaysApart) {
 TEST(Groups, ResultWithTwoReadersStaysApart) {
   Net net;
   const ValueId c = net.conv("conv", net.input("x", {1, 8, 6, 6}), 8, window2d(3, 1));
-  const ValueId relu = net.unary("relu", c, UnaryFn::kRelu);
+  const ValueId relu = net.unary("relu", UnaryFn::kRelu, c);
   net.output(net.conv("next", c, 4, window2d(1)));
   net.output(relu);
   const Refusal entry = refusal(plan_of(net), "conv", "relu");
@@ -126,7 +126,7 @@ TEST(Groups, OfTwoConvolutionsTheLaterTakesTheirSum) {
   const ValueId x = net.input("x", {1, 8, 6, 6});
   const ValueId a = net.conv("a", x, 8, window2d(1));
   const ValueId b = net.conv("b", x, 8, window2d(3, 1));
-  net.output(net.unary("relu", net.add("sum", a, b), UnaryFn::kRelu));
+  net.output(net.unary("relu", UnaryFn::kRelu, net.add("sum", a, b)));
   const Plan plan = plan_of(net);
   EXPECT_THAT(nodes_of(plan), ElementsAre(Nodes{"a"}, Nodes{"b", "sum", "relu"}));
   EXPECT_EQ(refusal(plan, "a", "sum").rule, "joined-elsewhere");
@@ -135,7 +135,7 @@ TEST(Groups, OfTwoConvolutionsTheLaterTakesTheirSum) {
 TEST(Groups, PointwiseNodesJoinEachOther) {
   Net net;
   const ValueId x = net.input("x", {2, 3});
-  net.output(net.unary("exp", net.unary("neg", x, UnaryFn::kNeg), UnaryFn::kExp));
+  net.output(net.unary("exp", UnaryFn::kExp, net.unary("neg", UnaryFn::kNeg, x)));
   EXPECT_THAT(nodes_of(plan_of(net)), ElementsAre(Nodes{"neg", "exp"}));
 }
 
@@ -275,9 +275,9 @@ TEST(Memory, PointwiseResultsOverwriteTheirInput) {
   ValueId x =
       net.op("pool", Pool{PoolFn::kMax, window2d(2, 0, 2)}, {net.input("x", {1, 8, 32, 32})});
   const ValueId side = x;
-  x = net.unary("exp", net.add("sum", x, net.input("y", {8, 1, 1})), UnaryFn::kExp);
+  x = net.unary("exp", UnaryFn::kExp, net.add("sum", x, net.input("y", {8, 1, 1})));
   net.output(
-      net.op("last", Pool{PoolFn::kMax, window2d(2, 0, 2)}, {net.unary("neg", x, UnaryFn::kNeg)}));
+      net.op("last", Pool{PoolFn::kMax, window2d(2, 0, 2)}, {net.unary("neg", UnaryFn::kNeg, x)}));
   (void)side;
   const Plan plan = plan_of(net, FusionLevel::kOff);
   EXPECT_EQ(plan.arena_bytes, 8 * 16 * 16 * 4);  // one buffer for pool, sum, exp and neg
@@ -338,7 +338,7 @@ TEST(Memory, RandomGraphsShareBytesSafelyAndTightly) {
           values.push_back(net.conv(id, v, 4 * net.pick(1, 6), window2d(3, 1)));
           break;
         case 1:
-          values.push_back(net.unary(id, v, UnaryFn::kRelu));
+          values.push_back(net.unary(id, UnaryFn::kRelu, v));
           break;
         case 2:
           values.push_back(net.op(id, Concat{1}, {v, values.back()}));
@@ -378,7 +378,7 @@ TEST(Memory, RandomGraphsShareBytesSafelyAndTightly) {
 TEST(Plan, IsAPureFunction) {
   Net net;
   const ValueId a = net.conv("a", net.input("x", {1, 8, 6, 6}), 8, window2d(3, 1));
-  net.output(net.unary("relu", a, UnaryFn::kRelu));
+  net.output(net.unary("relu", UnaryFn::kRelu, a));
   EXPECT_EQ(print(plan_of(net)), print(plan_of(net)));
 }
 
