@@ -160,7 +160,7 @@ Tensor to_row_major(const Tensor& column_major) {
 std::pair<std::string_view, std::size_t> find_header(std::span<const std::byte> bytes,
                                                      const std::string& name) {
   const auto byte = [bytes](std::size_t i) { return std::to_integer<std::size_t>(bytes[i]); };
-  if (!looks_like_npy(bytes) || bytes.size() < kMagic.size() + 6) {
+  if (!looks_like_npy(bytes) || bytes.size() < kMagic.size() + 4) {
     fail(ErrorCode::kInput, "'{}' is no .npy file", name);
   }
   const std::size_t version = byte(kMagic.size());

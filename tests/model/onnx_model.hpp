@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "graph/elements.hpp"
 #include "graph/graph.hpp"
 #include "model/encode_tensor.hpp"
@@ -138,7 +139,8 @@ inline void expect_error(ErrorCode code, const std::vector<std::string>& parts,
     action();
   } catch (const Exception& exception) {
     EXPECT_EQ(exception.error().code, code) << exception.what();
-    for (const std::string& part : parts) EXPECT_THAT(exception.what(), testing::HasSubstr(part));
+    for (const std::string& part : parts)
+      EXPECT_THAT(std::string(exception.what()), testing::HasSubstr(part));
     return;
   }
   FAIL() << "no error, expected " << to_string(code) << ": "

@@ -197,7 +197,8 @@ TEST_F(ExternalTensor, MayNotLeaveItsFolder) {
     expect_wrong(kInvalid, {"tensor 't'", location, "leaves the model's folder"},
                  external(location, "", ""), folder_);
   }
-  expect_wrong(kInvalid, {"leaves"}, external(std::string("data.bin\0x", 10), "", ""), folder_);
+  expect_wrong(kInvalid, {"external location"}, external(std::string("data.bin\0x", 10), "", ""),
+               folder_);
 }
 
 TEST_F(ExternalTensor, WrongRanges) {
