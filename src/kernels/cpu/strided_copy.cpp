@@ -14,6 +14,37 @@ bool is_vector_element(std::int64_t size) {
 
 }  // namespace
 
+void collapse_axes(std::vector<CopyAxis>& axes) {
+  std::erase_if(axes, [](const CopyAxis& axis) { return axis.extent == 1; });
+  std::sort(axes.begin(), axes.end(), [](const CopyAxis& a, const CopyAxis& b) {
+    return a.to != b.to ? a.to > b.to : a.from > b.from;
+  });
+  for (std::size_t i = axes.size(); i-- > 1;) {
+    const CopyAxis inner = axes[i];
+    CopyAxis& outer = axes[i - 1];
+    if (outer.from != inner.from * inner.extent || outer.to != inner.to * inner.extent) continue;
+    outer = {outer.extent * inner.extent, inner.from, inner.to};
+    axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+}
+
+std::int64_t count_of(std::span<const CopyAxis> axes) {
+  std::int64_t count = 1;
+  for (const CopyAxis& axis : axes) count *= axis.extent;
+  return count;
+}
+
+CopyOffsets offsets_at(std::span<const CopyAxis> axes, std::int64_t index) {
+  CopyOffsets offsets;
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const std::int64_t at = index % axes[i].extent;
+    index /= axes[i].extent;
+    offsets.from += at * axes[i].from;
+    offsets.to += at * axes[i].to;
+  }
+  return offsets;
+}
+
 StridedCopy::StridedCopy(std::int64_t element_bytes, std::vector<CopyAxis> axes,
                          std::int64_t from_offset, std::int64_t to_offset)
     : copy_tile_(copy_tile_function()),
@@ -23,29 +54,18 @@ StridedCopy::StridedCopy(std::int64_t element_bytes, std::vector<CopyAxis> axes,
   for (const CopyAxis& axis : axes) {
     if (axis.extent == 0) return;
   }
-  bytes_ = element_bytes;
-  for (const CopyAxis& axis : axes) bytes_ *= axis.extent;
+  bytes_ = element_bytes * count_of(axes);
   collapse(axes);
   choose_inner(axes);
   outer_ = std::move(axes);
-  outer_count_ = 1;
-  for (const CopyAxis& axis : outer_) outer_count_ *= axis.extent;
+  outer_count_ = count_of(outer_);
   choose_tasks();
 }
 
-/// Orders the axes as they are written, joins those that are one axis in both boxes, and widens the
-/// element by the innermost one where it is contiguous in both.
+/// Widens the element by the innermost axis where it is contiguous in both boxes; cuts what is then
+/// too long for a task.
 void StridedCopy::collapse(std::vector<CopyAxis>& axes) {
-  std::erase_if(axes, [](const CopyAxis& axis) { return axis.extent == 1; });
-  std::sort(axes.begin(), axes.end(),
-            [](const CopyAxis& a, const CopyAxis& b) { return a.to > b.to; });
-  for (std::size_t i = axes.size(); i-- > 1;) {
-    const CopyAxis& inner = axes[i];
-    if (axes[i - 1].from != inner.from * inner.extent || axes[i - 1].to != inner.to * inner.extent)
-      continue;
-    axes[i - 1] = {axes[i - 1].extent * inner.extent, inner.from, inner.to};
-    axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
-  }
+  collapse_axes(axes);
   if (!axes.empty() && axes.back().from == size_ && axes.back().to == size_) {
     size_ *= axes.back().extent;
     axes.pop_back();
@@ -130,18 +150,11 @@ void StridedCopy::run_task(std::int64_t task, const void* from, void* to) const 
   // The innermost outer axis is walked by addition, the others by division.
   const CopyAxis line = outer_.empty() ? CopyAxis{} : outer_.back();
   while (outer < outer_end) {
-    std::int64_t from_offset = from_start, to_offset = to_start;
-    std::int64_t rest = outer;
-    for (std::size_t i = outer_.size(); i-- > 0;) {
-      const std::int64_t index = rest % outer_[i].extent;
-      rest /= outer_[i].extent;
-      from_offset += index * outer_[i].from;
-      to_offset += index * outer_[i].to;
-    }
+    const CopyOffsets at = offsets_at(outer_, outer);
     const std::int64_t steps = std::min(outer_end - outer, line.extent - outer % line.extent);
     for (std::int64_t step = 0; step < steps; ++step) {
-      tile.from = static_cast<const std::uint8_t*>(from) + from_offset + step * line.from;
-      tile.to = static_cast<std::uint8_t*>(to) + to_offset + step * line.to;
+      tile.from = static_cast<const std::uint8_t*>(from) + from_start + at.from + step * line.from;
+      tile.to = static_cast<std::uint8_t*>(to) + to_start + at.to + step * line.to;
       copy_tile_(tile);
     }
     outer += steps;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace braze::cpu {
@@ -16,6 +17,19 @@ struct CopyAxis {
   std::int64_t from = 0;
   std::int64_t to = 0;
 };
+
+/// Drops axes of extent 1, orders the others as they are written (to descending; where that is
+/// equal, from), and joins neighbours that are one axis in both boxes.
+void collapse_axes(std::vector<CopyAxis>& axes);
+
+/// Product of the extents.
+std::int64_t count_of(std::span<const CopyAxis> axes);
+
+/// Where the element with row-major number `index` lies in both boxes.
+struct CopyOffsets {
+  std::int64_t from = 0, to = 0;
+};
+CopyOffsets offsets_at(std::span<const CopyAxis> axes, std::int64_t index);
 
 struct CopyTile;
 
