@@ -66,7 +66,7 @@ To truncate(double value) {
   if constexpr (std::same_as<To, std::uint64_t>) {
     if (value >= 0x1p63 && value < 0x1p64) return static_cast<To>(value);
   }
-  constexpr double kLimit = static_cast<double>(std::numeric_limits<Wide>::max() / 2 + 1) * 2;
+  constexpr double kLimit = sizeof(Wide) == 4 ? 0x1p31 : 0x1p63;
   const bool fits = value > -kLimit - 1 && value < kLimit;
   return static_cast<To>(fits ? static_cast<Wide>(value) : std::numeric_limits<Wide>::min());
 }

@@ -17,14 +17,16 @@ using NodeId = std::int32_t;
 inline constexpr ValueId kNoValue = -1;  // an optional input or output that is absent
 inline constexpr NodeId kNoNode = -1;
 
-/// A tensor that flows through the graph. Images are [N, C, spatial...] logically, wherever they lie in memory.
+/// A tensor that flows through the graph. Images are [N, C, spatial...] logically, wherever they
+/// lie in memory.
 struct Value {
   std::string name;
   DType dtype = DType::kFloat32;
-  Shape shape;                       // -1: not known yet (only before passes/resolve)
-  std::vector<std::string> symbols;  // graph inputs: name of each symbolic dimension, "" where the extent is a number
-  bool known_rank = false;           // shape has the right rank (extents may still be -1)
-  std::optional<Tensor> constant;    // the value of an initializer or of a folded node
+  Shape shape;  ///< -1: not known yet (only before resolve)
+  /// Graph inputs: the name of each symbolic dimension, "" where the extent is a number.
+  std::vector<std::string> symbols;
+  bool known_rank = false;         ///< shape has the right rank (extents may still be -1)
+  std::optional<Tensor> constant;  ///< the value of an initializer or of a folded node
 
   [[nodiscard]] bool is_constant() const { return constant.has_value(); }
 };
@@ -34,17 +36,26 @@ struct Node {
   Attributes op;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  std::string id;                    // its model node's name if unique, else that node's first output
-  std::vector<std::string> origins;  // ids of the model nodes it stands for (several after a recomposition)
+  std::string id;  ///< its model node's name if unique, else that node's first output
+  /// Ids of the model nodes it stands for: several after a recomposition.
+  std::vector<std::string> origins;
   bool erased = false;
 
   [[nodiscard]] OpKind kind() const { return static_cast<OpKind>(op.index()); }
   template <class T>
-  [[nodiscard]] const T* as() const { return std::get_if<T>(&op); }
+  [[nodiscard]] const T* as() const {
+    return std::get_if<T>(&op);
+  }
   template <class T>
-  [[nodiscard]] T* as() { return std::get_if<T>(&op); }
-  [[nodiscard]] ValueId input(std::size_t i) const { return i < inputs.size() ? inputs[i] : kNoValue; }
-  [[nodiscard]] ValueId output(std::size_t i = 0) const { return i < outputs.size() ? outputs[i] : kNoValue; }
+  [[nodiscard]] T* as() {
+    return std::get_if<T>(&op);
+  }
+  [[nodiscard]] ValueId input(std::size_t i) const {
+    return i < inputs.size() ? inputs[i] : kNoValue;
+  }
+  [[nodiscard]] ValueId output(std::size_t i = 0) const {
+    return i < outputs.size() ? outputs[i] : kNoValue;
+  }
 };
 
 struct GraphOutput {
@@ -52,7 +63,8 @@ struct GraphOutput {
   ValueId value = kNoValue;
 };
 
-/// A model node that no kernel runs, and what became of it: the node it was folded into, "constant", "unused" or "view".
+/// A model node that no kernel runs, and what became of it: the node it was folded into,
+/// "constant", "unused" or "view".
 struct Folded {
   std::string node;
   std::string into;
@@ -67,18 +79,24 @@ class Graph {
 
   ValueId add_value(std::string name, DType dtype = DType::kFloat32, Shape shape = {});
   ValueId add_constant(std::string name, Tensor tensor);
-  NodeId add_node(Attributes op, std::vector<ValueId> inputs, std::vector<ValueId> outputs, std::string id,
-                  std::vector<std::string> origins);
+  NodeId add_node(Attributes op, std::vector<ValueId> inputs, std::vector<ValueId> outputs,
+                  std::string id, std::vector<std::string> origins);
 
-  [[nodiscard]] const Value& value(ValueId id) const { return values_[static_cast<std::size_t>(id)]; }
+  [[nodiscard]] const Value& value(ValueId id) const {
+    return values_[static_cast<std::size_t>(id)];
+  }
   [[nodiscard]] Value& value(ValueId id) { return values_[static_cast<std::size_t>(id)]; }
   [[nodiscard]] const Node& node(NodeId id) const { return nodes_[static_cast<std::size_t>(id)]; }
   /// Editing a node's inputs or outputs through this reference must be followed by touch().
   [[nodiscard]] Node& node(NodeId id) { return nodes_[static_cast<std::size_t>(id)]; }
-  [[nodiscard]] std::int32_t value_count() const { return static_cast<std::int32_t>(values_.size()); }
-  [[nodiscard]] std::int32_t node_count() const { return static_cast<std::int32_t>(nodes_.size()); }  // erased ones too
+  [[nodiscard]] std::int32_t value_count() const {
+    return static_cast<std::int32_t>(values_.size());
+  }
+  /// Erased ones too.
+  [[nodiscard]] std::int32_t node_count() const { return static_cast<std::int32_t>(nodes_.size()); }
 
-  /// Live nodes, each after the producers of its inputs; deterministic. kModelInvalid naming a node if there is a cycle.
+  /// Live nodes, each after the producers of its inputs; deterministic. kModelInvalid naming a node
+  /// if there is a cycle.
   [[nodiscard]] std::vector<NodeId> order() const;
   /// The node that makes a value; kNoNode for graph inputs and constants.
   [[nodiscard]] NodeId producer(ValueId id) const;
@@ -95,7 +113,8 @@ class Graph {
   void erase(NodeId id);
   /// Records that the model nodes behind `id` are done by `into` from now on, then erases the node.
   void fold(NodeId id, const std::string& into);
-  /// Drops nodes without readers (recorded as folded into "unused") and the bytes of unused constants.
+  /// Drops nodes without readers (recorded as folded into "unused") and the bytes of unused
+  /// constants.
   void remove_dead();
   /// The graph without erased nodes and unused values; ids change, order() is 0, 1, 2, ...
   [[nodiscard]] Graph compacted() const;

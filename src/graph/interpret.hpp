@@ -8,11 +8,14 @@
 
 namespace braze {
 
-/// Runs one resolved node. `inputs` match node.inputs (an undefined Tensor where absent). Each output is computed in double (integers
-/// in int64) and rounded once to its dtype. Floating point sums run in double.
-std::vector<Tensor> interpret_node(const Graph& graph, const Node& node, std::span<const Tensor> inputs);
+/// Runs one resolved node. `inputs` match node.inputs (an undefined Tensor where absent). Each
+/// output is computed in double (integers in int64) and rounded once to its dtype. Floating point
+/// sums run in double.
+std::vector<Tensor> interpret_node(const Graph& graph, const Node& node,
+                                   std::span<const Tensor> inputs);
 
-/// Runs a resolved graph. `inputs` match graph.inputs in dtype and shape (kInput otherwise); the result matches graph.outputs.
+/// Runs a resolved graph. `inputs` match graph.inputs in dtype and shape (kInput otherwise); the
+/// result matches graph.outputs.
 std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs);
 
 /// All values by ValueId (undefined where never made): for verify --bisect.

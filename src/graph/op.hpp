@@ -1,8 +1,10 @@
-// The closed set of operators. An operator is a struct of typed attributes; a node holds one of them.
+// The closed set of operators. An operator is a struct of typed attributes; a node holds one of
+// them.
 //
-// Several ONNX operators share one struct (Unary, Binary, Reduce, ...), others are spelled with simpler ones by the model reader
-// (GlobalAveragePool is a Reduce, Sum a chain of Binary additions). Operators marked "resolved" below may arrive from a model
-// with their parameters as extra inputs (Reshape's shape, Slice's starts); resolve() moves constant ones into the attributes
+// Several ONNX operators share one struct (Unary, Binary, Reduce, ...), others are spelled with
+// simpler ones by the model reader (GlobalAveragePool is a Reduce, Sum a chain of Binary
+// additions). Operators marked "resolved" below may arrive from a model with their parameters as
+// extra inputs (Reshape's shape, Slice's starts); resolve() moves constant ones into the attributes
 // and drops the inputs, so that everything after passes/resolve sees one form only.
 #pragma once
 
@@ -19,16 +21,16 @@ using Ints = std::vector<std::int64_t>;
 
 /// y = f(x), element by element. alpha and beta are the function's parameters where it has any.
 enum class UnaryFn : std::uint8_t {
-  kRelu,             // max(x, 0); NaN stays NaN
-  kLeakyRelu,        // x < 0 ? alpha * x : x
-  kClip,             // min(max(x, alpha), beta); NaN stays NaN; a missing bound is -inf or inf
-  kSigmoid,          // 1 / (1 + exp(-x))
-  kHardSigmoid,      // max(0, min(1, alpha * x + beta))
-  kHardSwish,        // x * max(0, min(1, x / 6 + 0.5))
-  kSilu,             // x * sigmoid(x)
-  kMish,             // x * tanh(softplus(x))
-  kGelu,             // x / 2 * (1 + erf(x / sqrt(2)))
-  kGeluTanh,         // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
+  kRelu,         // max(x, 0); NaN stays NaN
+  kLeakyRelu,    // x < 0 ? alpha * x : x
+  kClip,         // min(max(x, alpha), beta); NaN stays NaN; a missing bound is -inf or inf
+  kSigmoid,      // 1 / (1 + exp(-x))
+  kHardSigmoid,  // max(0, min(1, alpha * x + beta))
+  kHardSwish,    // x * max(0, min(1, x / 6 + 0.5))
+  kSilu,         // x * sigmoid(x)
+  kMish,         // x * tanh(softplus(x))
+  kGelu,         // x / 2 * (1 + erf(x / sqrt(2)))
+  kGeluTanh,     // x / 2 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 x^3)))
   kTanh,
   kElu,              // x < 0 ? alpha * (exp(x) - 1) : x
   kSelu,             // beta * (x < 0 ? alpha * (exp(x) - 1) : x)
@@ -45,12 +47,12 @@ enum class UnaryFn : std::uint8_t {
   kReciprocal,
   kFloor,
   kCeil,
-  kRound,            // half to even
+  kRound,  // half to even
   kSign,
   kSin,
   kCos,
-  kNot,              // bool
-  kIsNaN,            // bool result
+  kNot,    // bool
+  kIsNaN,  // bool result
 };
 
 /// y = f(a, b), element by element, both broadcast to the output's shape as in numpy.
@@ -58,27 +60,27 @@ enum class BinaryFn : std::uint8_t {
   kAdd,
   kSub,
   kMul,
-  kDiv,              // integers: towards zero
+  kDiv,  // integers: towards zero
   kPow,
-  kMod,              // sign of the divisor (Python's %)
-  kFMod,             // sign of the dividend (C's fmod)
-  kMin,              // NaN wins
-  kMax,              // NaN wins
-  kPRelu,            // a < 0 ? b * a : a
-  kEqual,            // comparisons: bool result
+  kMod,    // sign of the divisor (Python's %)
+  kFMod,   // sign of the dividend (C's fmod)
+  kMin,    // NaN wins
+  kMax,    // NaN wins
+  kPRelu,  // a < 0 ? b * a : a
+  kEqual,  // comparisons: bool result
   kLess,
   kLessOrEqual,
   kGreater,
   kGreaterOrEqual,
-  kAnd,              // bool
+  kAnd,  // bool
   kOr,
   kXor,
 };
 
 enum class AutoPad : std::uint8_t { kNotSet, kValid, kSameUpper, kSameLower };
 
-/// Sliding window over the spatial axes (1 to 3 of them), outermost first. resolve() fills every vector with one entry per
-/// spatial axis and turns auto_pad into pads.
+/// Sliding window over the spatial axes (1 to 3 of them), outermost first. resolve() fills every
+/// vector with one entry per spatial axis and turns auto_pad into pads.
 struct Window {
   Ints kernel;
   Ints strides;
@@ -93,7 +95,8 @@ struct Unary {  // x
   double alpha = 0;
   double beta = 0;
 };
-struct Clip {};  // x, min?, max?: as read; resolve() makes it a Unary kClip, or Binary kMax and kMin where a bound is not constant
+struct Clip {};  // x, min?, max?: as read; resolve() makes it a Unary kClip, or Binary kMax and
+                 // kMin where a bound is not constant
 struct Binary {  // a, b
   BinaryFn fn = BinaryFn::kAdd;
 };
@@ -117,7 +120,8 @@ struct QLinearConv {  // x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero
   Window window;
   std::int64_t group = 1;
 };
-struct Quantize {  // x, scale, zero? -> saturate(round(x / scale) + zero); the output's dtype is zero's, else `to`
+struct Quantize {  // x, scale, zero? -> saturate(round(x / scale) + zero); the output's dtype is
+                   // zero's, else `to`
   std::int64_t axis = 1;
   DType to = DType::kUInt8;
 };
@@ -132,7 +136,8 @@ struct Gemm {      // a, b, c?: alpha * op(a) * op(b) + beta * c
   bool trans_b = false;
 };
 
-struct BatchNorm {  // x, scale, bias, mean, variance (inference form; others are refused by the reader)
+struct BatchNorm {  // x, scale, bias, mean, variance (inference form; others are refused by the
+                    // reader)
   double epsilon = 1e-5;
 };
 struct InstanceNorm {  // x, scale, bias
@@ -147,11 +152,12 @@ struct Lrn {  // x
 struct Softmax {  // x
   std::int64_t axis = -1;
   bool log = false;
-  bool flatten = false;  // opset < 13: over all axes from `axis` on; resolve() spells it with Reshape
+  bool flatten =
+      false;  // opset < 13: over all axes from `axis` on; resolve() spells it with Reshape
 };
 
 enum class PoolFn : std::uint8_t { kMax, kAverage };
-struct Pool {  // x -> y, indices? (kMax only, int64)
+struct Pool {  // x -> y, indices? (kMax only, int64). kMax: NaN wins; of equal elements the first
   PoolFn fn = PoolFn::kMax;
   Window window;
   bool ceil_mode = false;
@@ -159,7 +165,18 @@ struct Pool {  // x -> y, indices? (kMax only, int64)
   bool column_major_indices = false;  // storage_order = 1
 };
 
-enum class ReduceFn : std::uint8_t { kMean, kSum, kMax, kMin, kProd, kL1, kL2, kLogSum, kLogSumExp, kSumSquare };
+enum class ReduceFn : std::uint8_t {
+  kMean,
+  kSum,
+  kMax,
+  kMin,
+  kProd,
+  kL1,
+  kL2,
+  kLogSum,
+  kLogSumExp,
+  kSumSquare
+};
 struct Reduce {  // x, axes? (resolved: non-negative, ascending; none only where no axis is reduced)
   ReduceFn fn = ReduceFn::kMean;
   Ints axes;
@@ -181,15 +198,17 @@ struct Split {  // x, sizes? -> one output per part (resolved: sizes filled)
   std::int64_t axis = 0;
   Ints sizes;
 };
-struct Slice {  // x, starts?, ends?, axes?, steps? (resolved: axes empty, the others one entry per axis of x, clamped; ends
-                // exclusive, -1 with a negative step means "through element 0")
+struct Slice {  // x, starts?, ends?, axes?, steps? (resolved: axes empty, the others one entry per
+                // axis of x, clamped; ends exclusive, -1 with a negative step means "through
+                // element 0")
   Ints starts;
   Ints ends;
   Ints axes;
   Ints steps;
 };
 enum class PadMode : std::uint8_t { kConstant, kReflect, kEdge, kWrap };
-struct Pad {  // x, pads?, value?, axes? (resolved: begin of every axis, then end of every axis; negative values crop)
+struct Pad {  // x, pads?, value?, axes? (resolved: begin of every axis, then end of every axis;
+              // negative values crop)
   PadMode mode = PadMode::kConstant;
   Ints pads;
   double value = 0;
@@ -241,7 +260,8 @@ enum class CoordinateMode : std::uint8_t {
 };
 enum class NearestMode : std::uint8_t { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil };
 enum class AspectPolicy : std::uint8_t { kStretch, kNotLarger, kNotSmaller };
-struct Resize {  // x, roi?, scales?, sizes? (resolved: scales and sizes have one entry per axis, roi two; sizes are the output's)
+struct Resize {  // x, roi?, scales?, sizes? (resolved: scales and sizes have one entry per axis,
+                 // roi two; sizes are the output's)
   ResizeMode mode = ResizeMode::kNearest;
   CoordinateMode coordinate = CoordinateMode::kHalfPixel;
   NearestMode nearest = NearestMode::kRoundPreferFloor;
@@ -262,16 +282,53 @@ struct DepthToSpace {  // x
 struct SpaceToDepth {  // x
   std::int64_t block = 1;
 };
-struct ChannelShuffle {  // x: channel g * (C / groups) + i becomes channel i * groups + g (recomposed, never read)
+struct ChannelShuffle {  // x: channel g * (C / groups) + i becomes channel i * groups + g
+                         // (recomposed, never read)
   std::int64_t groups = 1;
 };
 
 /// The one list of operators: the enum, the variant and every per-operator table expand it.
-#define BRAZE_OPS(X)                                                                                                     \
-  X(Unary) X(Clip) X(Binary) X(Where) X(Cast) X(Identity) X(Conv) X(ConvTranspose) X(QLinearConv) X(Quantize)           \
-  X(Dequantize) X(MatMul) X(Gemm) X(BatchNorm) X(InstanceNorm) X(Lrn) X(Softmax) X(Pool) X(Reduce) X(ArgReduce)         \
-  X(Concat) X(Split) X(Slice) X(Pad) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Transpose) X(ShapeOf) X(SizeOf)    \
-  X(Gather) X(Expand) X(Tile) X(ConstantOfShape) X(Range) X(Resize) X(DepthToSpace) X(SpaceToDepth) X(ChannelShuffle)
+#define BRAZE_OPS(X) \
+  X(Unary)           \
+  X(Clip)            \
+  X(Binary)          \
+  X(Where)           \
+  X(Cast)            \
+  X(Identity)        \
+  X(Conv)            \
+  X(ConvTranspose)   \
+  X(QLinearConv)     \
+  X(Quantize)        \
+  X(Dequantize)      \
+  X(MatMul)          \
+  X(Gemm)            \
+  X(BatchNorm)       \
+  X(InstanceNorm)    \
+  X(Lrn)             \
+  X(Softmax)         \
+  X(Pool)            \
+  X(Reduce)          \
+  X(ArgReduce)       \
+  X(Concat)          \
+  X(Split)           \
+  X(Slice)           \
+  X(Pad)             \
+  X(Reshape)         \
+  X(Flatten)         \
+  X(Squeeze)         \
+  X(Unsqueeze)       \
+  X(Transpose)       \
+  X(ShapeOf)         \
+  X(SizeOf)          \
+  X(Gather)          \
+  X(Expand)          \
+  X(Tile)            \
+  X(ConstantOfShape) \
+  X(Range)           \
+  X(Resize)          \
+  X(DepthToSpace)    \
+  X(SpaceToDepth)    \
+  X(ChannelShuffle)
 
 enum class OpKind : std::uint8_t {
 #define BRAZE_ENUM(Name) k##Name,

@@ -98,7 +98,7 @@ std::string name_of(const Graph& graph, ValueId id) {
 }
 
 std::string operand(const Graph& graph, ValueId id) {
-  const std::string name = name_of(graph, id);
+  std::string name = name_of(graph, id);
   if (id == kNoValue || !graph.value(id).is_constant()) return name;
   return fmt::format("{}={}", name, text(*graph.value(id).constant));
 }
@@ -113,6 +113,8 @@ std::string result(const Graph& graph, ValueId id) {
 std::string print(const Graph& graph, const Node& node) {
   std::vector<std::string> operands;
   std::vector<std::string> results;
+  operands.reserve(node.inputs.size());
+  results.reserve(node.outputs.size());
   for (const ValueId id : node.inputs) operands.push_back(operand(graph, id));
   for (const ValueId id : node.outputs) results.push_back(result(graph, id));
   return fmt::format(

@@ -5,9 +5,9 @@
 
 namespace braze {
 
-/// Checks every live node against the legality table (arity, dtypes, shapes known and equal to infer(), attribute ranges, single
-/// producer, no cycle, outputs made by something). kInternal naming `after` and the node: a broken graph here is a bug of the pass
-/// that ran last.
+/// Checks every live node against the legality table (arity, dtypes, shapes known and equal to
+/// infer(), attribute ranges, single producer, no cycle, outputs made by something). kInternal
+/// naming `after` and the node: a broken graph here is a bug of the pass that ran last.
 void verify(const Graph& graph, std::string_view after);
 
 }  // namespace braze

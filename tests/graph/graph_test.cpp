@@ -26,7 +26,8 @@ TEST(Graph, CyclesAreNamed) {
   const ValueId b = graph.add_value("b");
   graph.add_node(Unary{}, {a}, {b}, "one", {"one"});
   graph.add_node(Unary{}, {b}, {a}, "two", {"two"});
-  EXPECT_EQ(error_of([&] { static_cast<void>(graph.order()); }).message, "node 'one' is part of a cycle");
+  EXPECT_EQ(error_of([&] { static_cast<void>(graph.order()); }).message,
+            "node 'one' is part of a cycle");
 }
 
 TEST(Graph, DeadNodesAreRecorded) {

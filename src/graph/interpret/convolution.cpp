@@ -16,8 +16,8 @@ struct Geometry {
   Extents kernel{1, 1, 1}, stride{1, 1, 1}, dilation{1, 1, 1}, pad{0, 0, 0};
 
   /// x and y are [N, channels, spatial...].
-  Geometry(const Window& window, const Shape& x, const Shape& y, std::int64_t groups_)
-      : batch(x[0]), groups(groups_), group_inputs(x[1] / groups_), group_outputs(y[1] / groups_) {
+  Geometry(const Window& window, const Shape& x, const Shape& y, std::int64_t group)
+      : batch(x[0]), groups(group), group_inputs(x[1] / group), group_outputs(y[1] / group) {
     const std::size_t axes = x.size() - 2;
     for (std::size_t i = 0; i < axes; ++i) {
       const std::size_t at = 3 - axes + i;

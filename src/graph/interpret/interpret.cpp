@@ -38,6 +38,7 @@ std::vector<Tensor> run(const Graph& graph, std::span<const Tensor> inputs, Done
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     std::vector<Tensor> operands;
+    operands.reserve(node.inputs.size());
     for (const ValueId input : node.inputs) {
       operands.push_back(input == kNoValue ? Tensor() : values[static_cast<std::size_t>(input)]);
     }
@@ -67,6 +68,7 @@ std::vector<Tensor> interpret(const Graph& graph, std::span<const Tensor> inputs
     }
   });
   std::vector<Tensor> results;
+  results.reserve(graph.outputs.size());
   for (const GraphOutput& output : graph.outputs)
     results.push_back(values[static_cast<std::size_t>(output.value)]);
   return results;

@@ -11,6 +11,7 @@ namespace {
 std::vector<Ints> identity_tables(const Shape& shape) {
   const Ints strides = dense_strides(shape);
   std::vector<Ints> tables;
+  tables.reserve(shape.size());
   for (std::size_t i = 0; i < shape.size(); ++i) tables.push_back(steps(shape[i], strides[i]));
   return tables;
 }
@@ -152,6 +153,7 @@ void run_op(const Gather& op, Call& call) {
 void run_op(const Expand& op, Call& call) {
   const Ints strides = broadcast_strides(call.shape(), op.dims);
   std::vector<Ints> tables;
+  tables.reserve(op.dims.size());
   for (std::size_t i = 0; i < op.dims.size(); ++i) tables.push_back(steps(op.dims[i], strides[i]));
   copy_elements(call.input(0), call.output(), tables);
 }

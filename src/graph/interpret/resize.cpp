@@ -9,6 +9,7 @@ using Taps = std::vector<std::vector<ResizeTap>>;
 
 std::vector<Taps> taps_of_axes(const Resize& op, const Shape& x) {
   std::vector<Taps> taps;
+  taps.reserve(x.size());
   for (std::size_t axis = 0; axis < x.size(); ++axis)
     taps.push_back(resize_taps(op, axis, x[axis]));
   return taps;
