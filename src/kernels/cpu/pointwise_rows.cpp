@@ -173,25 +173,44 @@ void map_binary(RowShape shape, const float* a, std::int64_t a_row, const float*
 }
 
 UnaryRows find_unary(UnaryFn fn) {
-  switch (fn) {
 #define BRAZE_CASE(Name) \
   case UnaryFn::k##Name: \
     return map_unary<Fn##Name>;
+  switch (fn) {
     BRAZE_CASE(Relu)
-  BRAZE_CASE(LeakyRelu)
-  BRAZE_CASE(Clip) BRAZE_CASE(Sigmoid) BRAZE_CASE(HardSigmoid) BRAZE_CASE(HardSwish)
-      BRAZE_CASE(Silu) BRAZE_CASE(Mish) BRAZE_CASE(Gelu) BRAZE_CASE(GeluTanh) BRAZE_CASE(Tanh)
-          BRAZE_CASE(Elu) BRAZE_CASE(Selu) BRAZE_CASE(Celu) BRAZE_CASE(Softplus)
-              BRAZE_CASE(Softsign) BRAZE_CASE(ThresholdedRelu) BRAZE_CASE(Erf) BRAZE_CASE(Exp)
-                  BRAZE_CASE(Log) BRAZE_CASE(Sqrt) BRAZE_CASE(Abs) BRAZE_CASE(Neg)
-                      BRAZE_CASE(Reciprocal) BRAZE_CASE(Floor) BRAZE_CASE(Ceil) BRAZE_CASE(Round)
-                          BRAZE_CASE(Sign) BRAZE_CASE(Sin) BRAZE_CASE(Cos)
-#undef BRAZE_CASE
-                              case UnaryFn::kNot:
-  case UnaryFn::kIsNaN:
-    return nullptr;
+    BRAZE_CASE(LeakyRelu)
+    BRAZE_CASE(Clip)
+    BRAZE_CASE(Sigmoid)
+    BRAZE_CASE(HardSigmoid)
+    BRAZE_CASE(HardSwish)
+    BRAZE_CASE(Silu)
+    BRAZE_CASE(Mish)
+    BRAZE_CASE(Gelu)
+    BRAZE_CASE(GeluTanh)
+    BRAZE_CASE(Tanh)
+    BRAZE_CASE(Elu)
+    BRAZE_CASE(Selu)
+    BRAZE_CASE(Celu)
+    BRAZE_CASE(Softplus)
+    BRAZE_CASE(Softsign)
+    BRAZE_CASE(ThresholdedRelu)
+    BRAZE_CASE(Erf)
+    BRAZE_CASE(Exp)
+    BRAZE_CASE(Log)
+    BRAZE_CASE(Sqrt)
+    BRAZE_CASE(Abs)
+    BRAZE_CASE(Neg)
+    BRAZE_CASE(Reciprocal)
+    BRAZE_CASE(Floor)
+    BRAZE_CASE(Ceil)
+    BRAZE_CASE(Round)
+    BRAZE_CASE(Sign)
+    BRAZE_CASE(Sin)
+    BRAZE_CASE(Cos)
+    default:
+      return nullptr;
   }
-  return nullptr;
+#undef BRAZE_CASE
 }
 
 template <class F>
@@ -199,22 +218,32 @@ BinaryRows choose(bool per_row) {
   return per_row ? map_binary<F, true> : map_binary<F, false>;
 }
 
+constexpr bool commutes(BinaryFn fn) {
+  return fn == BinaryFn::kAdd || fn == BinaryFn::kMul || fn == BinaryFn::kMin ||
+         fn == BinaryFn::kMax;
+}
+
 BinaryRows find_binary(BinaryFn fn, bool swapped, bool per_row) {
+#define BRAZE_CASE(Name)                                                                      \
+  case BinaryFn::k##Name:                                                                     \
+    if (commutes(BinaryFn::k##Name) || !swapped) return choose<Fn##Name>(per_row);            \
+    return choose<std::conditional_t<commutes(BinaryFn::k##Name), Fn##Name, Swap<Fn##Name>>>( \
+        per_row);
   switch (fn) {
-#define BRAZE_SYMMETRIC(Name) \
-  case BinaryFn::k##Name:     \
-    return choose<Fn##Name>(per_row);
-#define BRAZE_CASE(Name)  \
-  case BinaryFn::k##Name: \
-    return swapped ? choose<Swap<Fn##Name>>(per_row) : choose<Fn##Name>(per_row);
-    BRAZE_SYMMETRIC(Add)
-    BRAZE_SYMMETRIC(Mul)
-    BRAZE_SYMMETRIC(Min) BRAZE_SYMMETRIC(Max) BRAZE_CASE(Sub) BRAZE_CASE(Div) BRAZE_CASE(Pow)
-        BRAZE_CASE(Mod) BRAZE_CASE(FMod) BRAZE_CASE(PRelu)
-#undef BRAZE_CASE
-#undef BRAZE_SYMMETRIC
-            default : return nullptr;
+    BRAZE_CASE(Add)
+    BRAZE_CASE(Sub)
+    BRAZE_CASE(Mul)
+    BRAZE_CASE(Div)
+    BRAZE_CASE(Pow)
+    BRAZE_CASE(Mod)
+    BRAZE_CASE(FMod)
+    BRAZE_CASE(Min)
+    BRAZE_CASE(Max)
+    BRAZE_CASE(PRelu)
+    default:
+      return nullptr;
   }
+#undef BRAZE_CASE
 }
 
 }  // namespace
