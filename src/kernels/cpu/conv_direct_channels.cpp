@@ -92,13 +92,7 @@ void channel_tile(const ConvTile& tile) {
     });
   });
 
-  const V low = hn::Set(d, tile.clamp.lo);
-  const V high = hn::Set(d, tile.clamp.hi);
-  unroll<P>([&](auto i) BRAZE_INLINE {
-    unroll<NV>([&](auto j) BRAZE_INLINE {
-      acc[0][i][j] = min_keep_nan(max_keep_nan(acc[0][i][j], low), high);
-    });
-  });
+  clamp_keep_nan(acc[0], tile.clamp.lo, tile.clamp.hi);
   float* out = tile.out;
   if (tile.edge == kL) {
     unroll<P>([&](auto i) BRAZE_INLINE {

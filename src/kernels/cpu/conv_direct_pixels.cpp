@@ -36,12 +36,7 @@ void pixel_tile(const ConvTile& tile) {
     }
   }
 
-  const Vec32 low = hn::Set(kF32, tile.clamp.lo);
-  const Vec32 high = hn::Set(kF32, tile.clamp.hi);
-  unroll<B>([&](auto i) BRAZE_INLINE {
-    unroll<NV>([&](auto j)
-                   BRAZE_INLINE { acc[i][j] = min_keep_nan(max_keep_nan(acc[i][j], low), high); });
-  });
+  clamp_keep_nan(acc, tile.clamp.lo, tile.clamp.hi);
   float* out = tile.out;
   const auto edge = static_cast<std::size_t>(tile.edge);
   unroll<B>([&](auto i) BRAZE_INLINE {

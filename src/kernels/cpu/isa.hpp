@@ -3,8 +3,8 @@
 // A file with vector code is compiled once per Highway target:
 //   #undef HWY_TARGET_INCLUDE
 //   #define HWY_TARGET_INCLUDE "kernels/cpu/this_file.cpp"
-//   #include "kernels/cpu/isa.hpp"        // first: it says which targets there are
 //   #include <hwy/foreach_target.h>
+//   #include "kernels/cpu/isa.hpp"
 //   #include "kernels/cpu/simd.hpp"
 //   HWY_BEFORE_NAMESPACE();
 //   namespace braze::cpu::HWY_NAMESPACE { void f(int); }
@@ -18,14 +18,6 @@
 #include <string>
 #include <string_view>
 #include <vector>
-
-// x86: AVX-512 (AVX3), AVX2 with FMA, and Highway's portable target, which is EMU128 (4 lanes) or
-// SCALAR (1 lane) as the compiler allows. Arm: NEON; vectors whose size is unknown at compile time
-// cannot be held in arrays. Fewer targets keep the build short.
-#ifndef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS \
-  (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
-#endif
 
 /// Pointer call of a HWY_EXPORTed function, on the instruction set in force.
 #define BRAZE_DISPATCH(function) (::braze::cpu::prepare_isa(), HWY_DYNAMIC_DISPATCH(function))

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <cstddef>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -88,6 +89,25 @@ HWY_INLINE V min_keep_nan(V x, V bound) {
 #else
   return hn::Min(bound, x);
 #endif
+}
+
+/// Clamps a matrix of vectors in place, NaN kept. An infinite bound costs nothing.
+template <class V, std::size_t R, std::size_t C>
+HWY_INLINE void clamp_keep_nan(V (&v)[R][C], float lo, float hi) {
+  const hn::DFromV<V> d;
+  const auto each = [&](auto f) BRAZE_INLINE {
+    unroll<static_cast<int>(R)>([&](auto i) BRAZE_INLINE {
+      unroll<static_cast<int>(C)>([&](auto j) BRAZE_INLINE { v[i][j] = f(v[i][j]); });
+    });
+  };
+  if (lo > -std::numeric_limits<float>::infinity()) {
+    const V low = hn::Set(d, lo);
+    each([&](V x) BRAZE_INLINE { return max_keep_nan(x, low); });
+  }
+  if (hi < std::numeric_limits<float>::infinity()) {
+    const V high = hn::Set(d, hi);
+    each([&](V x) BRAZE_INLINE { return min_keep_nan(x, high); });
+  }
 }
 
 }  // namespace braze::cpu::HWY_NAMESPACE
