@@ -1,0 +1,48 @@
+// Constant weights and biases of the operators that are linear in x and mix channels: Conv,
+// ConvTranspose, Gemm.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/graph.hpp"
+
+namespace braze {
+
+/// Is it a Conv, a ConvTranspose, or a Gemm whose x is not transposed?
+bool has_weights(const Node& node);
+
+/// The channels of x and y (their axis 1) that one weight connects.
+struct WeightChannels {
+  std::size_t in = 0;
+  std::size_t out = 0;
+};
+
+/// Finds the channels of each weight from its place in the tensor.
+///   Conv           w [K, C/group, taps]: out = k, in = group(k) * C/group + i
+///   ConvTranspose  w [C, K/group, taps]: in = c, out = group(c) * K/group + i
+///   Gemm           b [C, K], or [K, C] transposed
+class WeightMap {
+ public:
+  WeightMap(const Node& node, const Shape& weights);
+  [[nodiscard]] WeightChannels operator()(std::size_t place) const;
+
+ private:
+  std::size_t rows_per_group_;
+  std::size_t columns_;
+  std::size_t taps_;
+  bool rows_are_outputs_;
+};
+
+/// The bias per output channel, zeros where there is none, with Gemm's beta in it; nullopt where it
+/// is not a constant per channel. `channels` is the extent of y's axis 1.
+std::optional<std::vector<double>> bias_of(const Graph& graph, const Node& node,
+                                           std::int64_t channels);
+
+/// Gives the node other weights and a bias ([K] of x's dtype). What others share is left alone.
+void set_weights(Graph& graph, NodeId node, Tensor weights);
+void set_bias(Graph& graph, NodeId node, Tensor bias);
+
+}  // namespace braze
