@@ -1,5 +1,5 @@
-// libFuzzer: bytes of a model file, read, bound and resolved. Whatever they are, the result is a graph
-// or an Exception that does not say "internal".
+// libFuzzer: bytes of a model file, read, bound and resolved. Whatever they are, the result is a
+// graph or an Exception that does not say "internal".
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
