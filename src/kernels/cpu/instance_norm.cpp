@@ -169,7 +169,7 @@ class InstanceNormKernel final : public Kernel {
     pixels_ = x_image_.d * x_image_.h * x_image_.w;
     const bool together =
         x_image_.stride_w == 1 && y_image_.stride_w == 1;  // or one channel without gaps
-    channels_last_ = x_image_.channels_last() && pixels_ > 1 && !together;
+    channels_last_ = !together && pixels_ > 1 && (x_image_.c == 1 || x_image_.channels_last());
     block_ = channels_last_ ? std::min(kNormChannels, std::max<std::int64_t>(x_image_.c, 1)) : 1;
     normalize_ =
         channels_last_ ? BRAZE_DISPATCH(normalize_channels) : BRAZE_DISPATCH(normalize_plane);

@@ -88,7 +88,7 @@ class LrnKernel final : public Kernel {
     y_image_ = image_of(plan, stored_output(plan.graph, kernel.group));
     x_ = operand_of(plan, kernel.group, node.input(0));
     pixels_ = x_image_.d * x_image_.h * x_image_.w;
-    channels_last_ = x_image_.channels_last();
+    channels_last_ = x_image_.channels_last() || x_image_.stride_w != 1 || y_image_.stride_w != 1;
     tile_.channels = x_image_.c;
     tile_.below = (op.size - 1) / 2, tile_.above = op.size / 2;
     tile_.alpha = static_cast<float>(op.alpha / static_cast<double>(op.size));

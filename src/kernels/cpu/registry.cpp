@@ -6,8 +6,8 @@ namespace braze::cpu {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> kRows = {
-      conv_direct(), gemm(),      pointwise(), softmax(), reduce(),   instance_norm(), lrn(),
-      concat(),      transpose(), slice(),     gather(),  relayout(), reference(),
+      conv_direct(), gemm(),   pointwise(), softmax(), reduce(), instance_norm(), lrn(),
+      resize(),      concat(), transpose(), slice(),   gather(), relayout(),      reference(),
   };
   return kRows;
 }
