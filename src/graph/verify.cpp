@@ -66,7 +66,6 @@ class Verifier {
     const std::string where = fmt::format("node '{}' ({})", node.id, to_string(node.kind()));
     const std::string wrong = graph::illegal(graph_, node, graph::Form::kResolved);
     if (!wrong.empty()) broken(where, wrong);
-    if (node.origins.empty()) broken(where, "stands for no node of the model");
     for (const ValueId input : node.inputs) {
       if (input != kNoValue && !is_made(input)) {
         broken(where, fmt::format("input '{}' is made by nothing", graph_.value(input).name));

@@ -117,6 +117,7 @@ class NodeAnalysis {
     }
     return result;
   }
+  Doubles operator()(const Cast& op) const { return rounded(moved(op)); }
   Doubles operator()(const Reduce& op) const { return averaging(op); }
   Doubles operator()(const Pool& op) const { return averaging(op); }
   Doubles operator()(const Resize& op) const { return averaging(op); }
