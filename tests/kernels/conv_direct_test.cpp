@@ -24,7 +24,7 @@ struct Case {
   Source weights = Source::kConstant, bias = Source::kConstant;
   After after = After::kNothing;
   ConvVector vector = ConvVector::kAuto;
-  std::int64_t rows = 0;
+  std::int64_t rows = 0, vectors = 0;
   std::size_t threads = 1;
   std::string isa = active_isa();
 };
@@ -37,10 +37,10 @@ std::string text(const Case& c) {
   return fmt::format(
       "x {} K {} group {} kernel {} strides {} dilations {} pads {} {} in {} out {} weights {} "
       "bias {} "
-      "after {} vector {} rows {} threads {} isa {}",
+      "after {} vector {} rows {} vectors {} threads {} isa {}",
       c.x, c.outputs, c.group, c.kernel, c.strides, c.dilations, c.begin, c.end, text(c.in),
       text(c.out), static_cast<int>(c.weights), static_cast<int>(c.bias), static_cast<int>(c.after),
-      static_cast<int>(c.vector), c.rows, c.threads, c.isa);
+      static_cast<int>(c.vector), c.rows, c.vectors, c.threads, c.isa);
 }
 
 /// A convolution and what comes after it, as a graph and as a group.
@@ -165,7 +165,8 @@ void check(const Case& c, unsigned seed) {
   std::map<ValueId, LayoutChoice> layouts{{b.x, c.in}, {b.y, c.out}};
   if (c.after == After::kAddFull) layouts[b.group.inputs.back()] = c.out;
   Plan plan = one_kernel_plan(b.graph, row, b.group, layouts);
-  plan.kernels[0].candidate = {{{"vector", static_cast<std::int64_t>(c.vector)}, {"rows", c.rows}}};
+  plan.kernels[0].candidate = {
+      {{"vector", static_cast<std::int64_t>(c.vector)}, {"rows", c.rows}, {"vectors", c.vectors}}};
   const Tensor got = run_kernel(plan, row, b.inputs, c.threads).front();
   const Tensor want = interpret(b.graph, b.inputs).front();
   const Tensor sums = magnitudes(c, b);
@@ -426,6 +427,7 @@ TEST_P(ConvDirect, RandomCases) {
     c.after = static_cast<After>(number(0, 5));
     c.vector = static_cast<ConvVector>(number(0, 2));
     c.rows = number(0, 5);
+    c.vectors = number(0, 3);
     c.threads = static_cast<std::size_t>(number(1, 2));
     SCOPED_TRACE(fmt::format("seed {}: {}", seed, text(c)));
     check(c, seed);

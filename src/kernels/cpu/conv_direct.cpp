@@ -29,16 +29,19 @@ Support supports(const Graph& graph, const Node& anchor, const Device&) {
   return Support::yes();
 }
 
-Candidate candidate(ConvVector vector, std::int64_t rows) {
-  return {{{"vector", static_cast<std::int64_t>(vector)}, {"rows", rows}}};
+Candidate candidate(ConvVector vector, std::int64_t rows, std::int64_t vectors) {
+  return {{{"vector", static_cast<std::int64_t>(vector)}, {"rows", rows}, {"vectors", vectors}}};
 }
 
-/// vector: 0 as the model says, 1 channels, 2 pixels. rows: output rows for which a block's weights
-/// are read once; 0 as the model says.
+/// Zeros leave a choice to the model, which knows the layouts by then. vector: 1 channels, 2 pixels
+/// lie along a vector. rows: output rows for which a block's weights are read once. vectors: most
+/// of them in an inner loop.
 std::vector<Candidate> candidates(const Graph&, const Group&, const Device&) {
-  std::vector<Candidate> list{candidate(ConvVector::kAuto, 0)};
+  std::vector<Candidate> list{candidate(ConvVector::kAuto, 0, 0)};
   for (const ConvVector vector : {ConvVector::kChannels, ConvVector::kPixels}) {
-    for (const std::int64_t rows : {1, 2, 4, 8}) list.push_back(candidate(vector, rows));
+    for (const std::int64_t rows : {1, 4}) {
+      for (const std::int64_t vectors : {1, 2, 3}) list.push_back(candidate(vector, rows, vectors));
+    }
   }
   return list;
 }
@@ -72,6 +75,7 @@ std::unique_ptr<Kernel> build(const Plan& plan, const KernelPlan& kernel) {
   ConvChoice choice;
   choice.vector = static_cast<ConvVector>(kernel.candidate.get("vector"));
   choice.rows = kernel.candidate.get("rows");
+  choice.vectors = kernel.candidate.get("vectors");
   return std::make_unique<ConvDirectKernel>(plan, kernel, choice);
 }
 

@@ -101,39 +101,55 @@ struct ConvBlock {
   std::int64_t bias_offset = 0;
 };
 
+/// Where taps point, and the order there.
+enum class ConvSource : std::uint8_t {
+  kInPlace,      // x itself, channels-last
+  kInterleaved,  // ring rows [column][channel]
+  kPlanes,       // ring rows [channel][phase][column of the phase]
+};
+
 /// Everything about a convolution but its pointers. Strides are in elements; channels are counted
 /// within a group.
 struct ConvGeometry {
   std::int64_t batch = 1, groups = 1, channels = 1, outputs = 1;
   ConvAxis d, h, w;
   Image x, y;
+
   ConvVector vector = ConvVector::kChannels;
-  bool in_place = false;  // taps point into x itself
-  bool direct = false;    // inner loops write y itself
-  bool merged =
-      false;  // a row's taps are contiguous: one tap per (kd, kh), kernel_w * channels long
+  int vectors = 2;  // most vectors of an inner loop
+  ConvSource source = ConvSource::kInPlace;
+  bool direct = false;       // inner loops write y itself
   std::int64_t segment = 1;  // output columns computed together
   std::int64_t rows = 1;     // output rows computed together
 
-  // The ring: depth planes of `slots` rows. Its rows are input rows h_scale * v - pad of virtual
-  // number v, its columns likewise.
+  // The ring holds d.kernel times `slots` rows of `slot_floats`. Its rows and columns are counted
+  // from the padding's begin: row v is input row v * h_scale - pad, tap t of output row o is row
+  // o * h_stride + t * dilation; columns likewise.
   std::int64_t slots = 0, slot_floats = 0;
-  std::int64_t h_scale = 1,
-               h_stride = 1;  // virtual row of (output row o, tap t): o * h_stride + t * dilation
+  std::int64_t h_scale = 1, h_stride = 1;
   std::int64_t w_scale = 1, w_stride = 1;
-  std::int64_t columns = 0;          // of a ring row
-  std::vector<std::int64_t> phases;  // pixels: columns j with j % w_stride == phase lie together
-  std::int64_t plane = 0;            // pixels: floats of one phase of one channel
+  std::int64_t columns = 0;
+  // kPlanes: column j is element j / phase_stride of phase j % phase_stride, in a plane of its own.
+  std::int64_t phase_stride = 1;
+  std::vector<std::int64_t> phases;
+  std::int64_t plane = 0;
+  std::int64_t lead = 0;  // floats before column 0 in it: the image begins at a cache line
 
-  std::int64_t tap_run = 0, x_step = 0,
-               pixel_step = 0;  // of ConvTile; x_offset of output column o is o * pixel_step
+  std::vector<std::int64_t> tap_offsets;  // of a row's taps in packing order, from its first column
+  bool channel_major = false;  // packing order within a row: channel, kw (else kw, channel)
+  std::int64_t tap_run = 0, x_step = 0;  // of ConvTile
+  std::int64_t pixel_step = 0;           // x_offset of output column o is o * pixel_step
+
   std::vector<ConvBlock> blocks;
   std::int64_t group_floats = 0;   // packed weights and biases of a group
   std::int64_t buffer_floats = 0;  // a row segment of one block, where !direct
   std::int64_t buffer_step = 0;    // pixels: from one channel to the next in it
 
   [[nodiscard]] std::int64_t taps() const { return d.kernel * h.kernel * w.kernel; }
-  [[nodiscard]] std::int64_t row_taps() const { return merged ? d.kernel * h.kernel : taps(); }
+  /// Most ConvTaps of an output row.
+  [[nodiscard]] std::int64_t row_taps() const {
+    return d.kernel * h.kernel * static_cast<std::int64_t>(tap_offsets.size());
+  }
   [[nodiscard]] std::int64_t packed_floats() const { return group_floats * groups; }
 };
 
@@ -141,6 +157,7 @@ struct ConvGeometry {
 struct ConvChoice {
   ConvVector vector = ConvVector::kAuto;
   std::int64_t rows = 0;
+  std::int64_t vectors = 0;  // side by side in an inner loop, 1 to kConvMaxVectors
 };
 
 ConvGeometry conv_geometry(const Plan& plan, const KernelPlan& kernel, const ConvChoice& choice);

@@ -12,29 +12,40 @@
 HWY_BEFORE_NAMESPACE();
 namespace braze::cpu::HWY_NAMESPACE {
 
-/// p + i * step bytes. Only odd multiples of the step are kept in registers; x86 scales an index by
-/// 2, 4 and 8 for free.
+/// Addresses of P elements, `step` floats apart. Only odd multiples of the step are held in
+/// registers; x86 scales an index by 2, 4 and 8 for free.
 template <int P>
-struct PixelOffsets {
-  explicit HWY_INLINE PixelOffsets(std::int64_t step) {
+class Strided {
+ public:
+  explicit HWY_INLINE Strided(std::int64_t step) {
     unroll<P>([&](auto i) BRAZE_INLINE {
-      if constexpr (i % 2 == 1) {
-        odd[i] = i * step * static_cast<std::int64_t>(sizeof(float));
-#if HWY_ARCH_X86
-        asm("" : "+r"(odd[i]));  // else each pixel gets a pointer of its own, and they are spilled
-#endif
-      }
+      if constexpr (i % 2 == 1) odd_[i] = i * step * static_cast<std::int64_t>(sizeof(float));
     });
+    pin();
   }
-  template <int I>
-  HWY_INLINE const float* at(const char* p) const {
-    if constexpr (I > 0) {
+  /// Hides where the multiples come from, so that the compiler does not hold all of them (or a
+  /// pointer per element) in registers that it does not have. Costs no instruction.
+  HWY_INLINE void pin() {
+#if HWY_ARCH_X86
+    unroll<P>([&](auto i) BRAZE_INLINE {
+      if constexpr (i % 2 == 1) asm("" : "+r"(odd_[i]));
+    });
+#endif
+  }
+  template <int I, class T>
+  HWY_INLINE T* at(T* p) const {
+    if constexpr (I == 0) {
+      return p;
+    } else {
       constexpr int kShift = __builtin_ctz(I);
-      p += odd[I >> kShift] * (1 << kShift);
+      const auto address = reinterpret_cast<std::uintptr_t>(p);
+      return reinterpret_cast<T*>(address +
+                                  static_cast<std::uintptr_t>(odd_[I >> kShift] << kShift));
     }
-    return reinterpret_cast<const float*>(p);
   }
-  std::int64_t odd[P + 1] = {};
+
+ private:
+  std::int64_t odd_[P + 1] = {};
 };
 
 template <class D, int P, int NV>
@@ -46,65 +57,72 @@ void channel_tile(const ConvTile& tile) {
   constexpr int U = P * NV >= 8 ? 1 : P * NV >= 4 ? 2 : 4;
   constexpr std::int64_t kStep = NV * kL;
 
-  V acc[U][P][NV];
+  V acc[P][NV];
+  V more[U][P][NV];  // sums of steps 1 ... U - 1
+  const float* bias = tile.bias;
   unroll<NV>([&](auto j) BRAZE_INLINE {
-    const V bias = hn::LoadU(d, tile.bias + j * kL);
-    unroll<P>([&](auto i) BRAZE_INLINE { acc[0][i][j] = bias; });
-    unroll<U - 1>([&](auto u) BRAZE_INLINE {
-      unroll<P>([&](auto i) BRAZE_INLINE { acc[u + 1][i][j] = hn::Zero(d); });
-    });
+    const V start = hn::LoadU(d, bias + j * kL);
+    unroll<P>([&](auto i) BRAZE_INLINE { acc[i][j] = start; });
+    if constexpr (U > 1) {
+      unroll<U - 1>([&](auto u) BRAZE_INLINE {
+        unroll<P>([&](auto i) BRAZE_INLINE { more[u + 1][i][j] = hn::Zero(d); });
+      });
+    }
   });
 
-  const PixelOffsets<P> pixels(tile.x_step);
-  const std::int64_t run = tile.run;
-  const auto step = [&](const char* x, const float* w, auto u, auto into) BRAZE_INLINE {
+  Strided<P> pixels(tile.x_step);
+  const auto step = [&](const float* x, const float* w, auto u, V(&sums)[P][NV]) BRAZE_INLINE {
     V weights[NV];
     unroll<NV>([&](auto j) BRAZE_INLINE { weights[j] = hn::LoadU(d, w + u * kStep + j * kL); });
     unroll<P>([&](auto i) BRAZE_INLINE {
       const V value = hn::Set(d, pixels.template at<i>(x)[static_cast<int>(u)]);
-      unroll<NV>([&](auto j) BRAZE_INLINE {
-        acc[into][i][j] = hn::MulAdd(value, weights[j], acc[into][i][j]);
-      });
+      unroll<NV>([&](auto j)
+                     BRAZE_INLINE { sums[i][j] = hn::MulAdd(value, weights[j], sums[i][j]); });
     });
+    pixels.pin();
   };
+  const float* const all_w = tile.w;
+  const std::int64_t x_offset = tile.x_offset;
+  const std::int64_t run = tile.run;
+  const std::int64_t tap_step = run * kStep;
   for (const ConvTap* tap = tile.taps; tap->x != nullptr; ++tap) {
-    const char* x = reinterpret_cast<const char*>(tap->x + tile.x_offset);
-    const float* w = tile.w + tap->index * run * kStep;
-    std::int64_t r = 0;
+    const float* x = tap->x + x_offset;
+    const float* w = all_w + tap->index * tap_step;
+    const float* const end = w + tap_step;
     if constexpr (U > 1) {
-      for (; r + U <= run; r += U) {
-        unroll<U>([&](auto u) BRAZE_INLINE { step(x, w, u, u); });
-        x += U * sizeof(float);
-        w += U * kStep;
+      for (const float* const last = end - (U - 1) * kStep; w < last; w += U * kStep, x += U) {
+        step(x, w, std::integral_constant<int, 0>{}, acc);
+        unroll<U - 1>([&](auto u) BRAZE_INLINE {
+          step(x, w, std::integral_constant<int, u + 1>{}, more[u + 1]);
+        });
       }
     }
-    for (; r < run; ++r) {
-      constexpr std::integral_constant<int, 0> kFirst{};
-      step(x, w, kFirst, kFirst);
-      x += sizeof(float);
-      w += kStep;
+    for (; w != end; w += kStep, ++x) {
+      step(x, w, std::integral_constant<int, 0>{}, acc);
     }
   }
   unroll<U - 1>([&](auto u) BRAZE_INLINE {
     unroll<P>([&](auto i) BRAZE_INLINE {
-      unroll<NV>([&](auto j)
-                     BRAZE_INLINE { acc[0][i][j] = hn::Add(acc[0][i][j], acc[u + 1][i][j]); });
+      unroll<NV>([&](auto j) BRAZE_INLINE { acc[i][j] = hn::Add(acc[i][j], more[u + 1][i][j]); });
     });
   });
 
-  clamp_keep_nan(acc[0], tile.clamp.lo, tile.clamp.hi);
-  float* out = tile.out;
-  if (tile.edge == kL) {
-    unroll<P>([&](auto i) BRAZE_INLINE {
-      unroll<NV>([&](auto j) BRAZE_INLINE { hn::StoreU(acc[0][i][j], d, out + j * kL); });
-      out += tile.out_step;
+  clamp_keep_nan(acc, tile.clamp.lo, tile.clamp.hi);
+  float* const out = tile.out;
+  const std::int64_t edge = tile.edge;
+  const Strided<P> places(tile.out_step);  // not one after the other: that is a chain of additions
+  unroll<P>([&](auto i) BRAZE_INLINE {
+    unroll<NV - 1>([&](auto j) BRAZE_INLINE {
+      hn::StoreU(acc[i][j], d, places.template at<i>(out) + j * kL);
     });
+  });
+  float* const last = out + (NV - 1) * kL;
+  if (edge == kL) {
+    unroll<P>([&](auto i)
+                  BRAZE_INLINE { hn::StoreU(acc[i][NV - 1], d, places.template at<i>(last)); });
   } else {
-    const auto edge = static_cast<std::size_t>(tile.edge);
     unroll<P>([&](auto i) BRAZE_INLINE {
-      unroll<NV - 1>([&](auto j) BRAZE_INLINE { hn::StoreU(acc[0][i][j], d, out + j * kL); });
-      store_n(acc[0][i][NV - 1], d, out + (NV - 1) * kL, edge);
-      out += tile.out_step;
+      store_n(acc[i][NV - 1], d, places.template at<i>(last), static_cast<std::size_t>(edge));
     });
   }
 }

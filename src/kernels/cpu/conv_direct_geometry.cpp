@@ -106,46 +106,96 @@ ConvVector choose_vector(const ConvGeometry& g, int lanes) {
              : ConvVector::kChannels;
 }
 
+/// While a tile is stored, the sums of the next one begin, if the tile is small; this counts where
+/// sums are short.
+int choose_vectors(const ConvGeometry& g) {
+  if (g.vector == ConvVector::kPixels) return kConvMaxVectors;
+  return g.taps() * g.channels <= 64 ? 1 : 2;
+}
+
+/// Where and in what order the taps find the input.
+void choose_source(ConvGeometry& g) {
+  const bool channels = g.vector == ConvVector::kChannels;
+  g.direct = channels ? g.y.stride_c == 1 : g.y.stride_w == 1;
+  if (!channels) {
+    g.source = ConvSource::kPlanes;
+  } else if (g.x.stride_c == 1 && g.w.pad == 0 && inside(g.w)) {
+    g.source = ConvSource::kInPlace;
+  } else if (g.x.stride_w == 1 && g.channels < 4 && g.w.kernel > 1 && g.w.dilation == 1) {
+    g.source = ConvSource::kPlanes;  // copied as they are; few channels are slow to interleave
+    g.channel_major = true;
+  } else {
+    g.source = ConvSource::kInterleaved;
+  }
+
+  // A single tap skips the rows and columns between.
+  g.h_scale = g.h.kernel == 1 ? g.h.stride : 1;
+  g.h_stride = g.h.kernel == 1 ? 1 : g.h.stride;
+  const bool skip_columns = g.w.kernel == 1 && (!channels || g.x.stride_c == 1);
+  g.w_scale = skip_columns ? g.w.stride : 1;
+  g.w_stride = skip_columns ? 1 : g.w.stride;
+
+  // Pixels of a vector are neighbours: those of a stride are pulled apart.
+  g.phase_stride = channels ? 1 : g.w_stride;
+  std::set<std::int64_t> phases;
+  for (std::int64_t t = 0; t < g.w.kernel; ++t) phases.insert(t * g.w.dilation % g.phase_stride);
+  g.phases.assign(phases.begin(), phases.end());
+}
+
 /// Sizes of a ring row and of the ring for the current segment and rows.
 void size_ring(ConvGeometry& g, int lanes) {
   const std::int64_t reach = (g.w.kernel - 1) * g.w.dilation;
   g.columns = (g.segment - 1) * g.w_stride + reach + 1;
   g.slots = (g.rows - 1) * g.h_stride + (g.h.kernel - 1) * g.h.dilation + 1;
-  if (g.in_place) {
-    g.slots = g.slot_floats = 0;
-  } else if (g.vector == ConvVector::kChannels) {
-    g.slot_floats = spread(g.columns * g.channels);
-    g.x_step = g.pixel_step = g.w_stride * g.channels;
-  } else {
-    g.plane = spread(round_up(g.segment, lanes) + reach / g.w_stride);
-    g.slot_floats = static_cast<std::int64_t>(g.phases.size()) * g.plane * g.channels;
-    g.x_step = g.merged && g.w.kernel > 1 ? g.w.dilation
-                                          : static_cast<std::int64_t>(g.phases.size()) * g.plane;
-    g.pixel_step = 1;
+  const std::int64_t read = g.vector == ConvVector::kPixels
+                                ? round_up(g.segment, lanes) + reach / g.phase_stride
+                                : g.columns;
+  g.lead = round_up(std::max<std::int64_t>(g.w.pad, 0), kLine) - std::max<std::int64_t>(g.w.pad, 0);
+  g.plane = spread(g.lead + read);
+  switch (g.source) {
+    case ConvSource::kInPlace:
+      g.slots = g.slot_floats = 0;
+      break;
+    case ConvSource::kInterleaved:
+      g.slot_floats = spread(g.columns * g.channels);
+      break;
+    case ConvSource::kPlanes:
+      g.slot_floats = static_cast<std::int64_t>(g.phases.size()) * g.plane * g.channels;
+      break;
   }
 }
 
-void choose_reading(ConvGeometry& g) {
-  const bool channels = g.vector == ConvVector::kChannels;
-  g.in_place = channels && g.x.stride_c == 1 && inside(g.w) && g.w.pad == 0;
-  g.direct = channels ? g.y.stride_c == 1 : g.y.stride_w == 1;
-
-  g.h_scale = g.h.kernel == 1 ? g.h.stride : 1;  // a single tap skips the rows between
-  g.h_stride = g.h.kernel == 1 ? 1 : g.h.stride;
-  const bool skip_columns = g.w.kernel == 1 && (!channels || g.x.stride_c == 1);
-  g.w_scale = skip_columns ? g.w.stride : 1;
-  g.w_stride = skip_columns ? 1 : g.w.stride;
-  if (channels) {
-    const bool contiguous = g.w.dilation == 1 && (!g.in_place || g.x.stride_w == g.channels);
-    g.merged = g.w.kernel == 1 || contiguous;
-    if (g.in_place) g.x_step = g.pixel_step = g.w.stride * g.x.stride_w;
+/// How inner loops step through a row. Taps that lie together are one, with a longer run.
+void choose_taps(ConvGeometry& g) {
+  const std::int64_t kernel = g.w.kernel;
+  const std::int64_t dilation = g.w.dilation;
+  g.tap_run = g.channels;
+  if (g.source != ConvSource::kPlanes) {
+    const std::int64_t pixel = g.source == ConvSource::kInPlace ? g.x.stride_w : g.channels;
+    g.x_step = g.pixel_step = pixel * (g.source == ConvSource::kInPlace ? g.w.stride : g.w_stride);
+    for (std::int64_t t = 0; t < kernel; ++t) g.tap_offsets.push_back(t * dilation * pixel);
+    if (dilation == 1 && pixel == g.channels) {
+      g.tap_offsets.resize(1);
+      g.tap_run = kernel * g.channels;
+    }
+  } else if (g.vector == ConvVector::kChannels) {
+    for (std::int64_t c = 0; c < g.channels; ++c) g.tap_offsets.push_back(c * g.plane + g.lead);
+    g.tap_run = kernel;
+    g.x_step = g.pixel_step = g.w_stride;
   } else {
-    std::set<std::int64_t> phases;
-    for (std::int64_t t = 0; t < g.w.kernel; ++t) phases.insert(t * g.w.dilation % g.w_stride);
-    g.phases.assign(phases.begin(), phases.end());
-    g.merged = g.w.kernel == 1 || (g.channels == 1 && g.w_stride == 1);
+    g.pixel_step = 1;
+    g.x_step = static_cast<std::int64_t>(g.phases.size()) * g.plane;
+    for (std::int64_t t = 0; t < kernel; ++t) {
+      const auto phase = std::find(g.phases.begin(), g.phases.end(), t * dilation % g.phase_stride);
+      g.tap_offsets.push_back((phase - g.phases.begin()) * g.plane + g.lead +
+                              t * dilation / g.phase_stride);
+    }
+    if (g.channels == 1 && g.phases.size() == 1 && kernel > 1 && dilation % g.phase_stride == 0) {
+      g.tap_offsets.resize(1);
+      g.tap_run = kernel;
+      g.x_step = dilation / g.phase_stride;
+    }
   }
-  g.tap_run = g.merged ? g.w.kernel * g.channels : g.channels;
 }
 
 void choose_segment(ConvGeometry& g, const Device& device, int lanes, std::int64_t wish_rows) {
@@ -187,13 +237,13 @@ void cut_channels(ConvGeometry& g, const ConvTiles& tiles) {
     const bool half = tiles.half[1][1] != nullptr && rest > 0 && rest <= lanes / 2;
     std::int64_t vectors = half ? g.outputs / lanes : ceil_div(g.outputs, lanes);
     while (vectors > 0) {
-      const int taken = vectors >= 2 ? 2 : 1;
+      const int taken = static_cast<int>(std::min<std::int64_t>(vectors, g.vectors));
       add_block(g, {.vectors = taken, .width = taken * lanes});
       vectors -= taken;
     }
     if (half) add_block(g, {.vectors = 1, .half = true, .width = lanes / 2});
   } else {
-    const int most = tiles.broadcasts(g.segment > lanes ? 2 : 1);
+    const int most = tiles.broadcasts(g.segment > lanes ? std::min(g.vectors, 2) : 1);
     const std::int64_t count = ceil_div(g.outputs, most);
     for (std::int64_t i = 0; i < count; ++i) {
       add_block(g, {.width = g.outputs / count + (i < g.outputs % count ? 1 : 0)});
@@ -221,8 +271,10 @@ ConvGeometry conv_geometry(const Plan& plan, const KernelPlan& kernel, const Con
   flatten_pixels(g);
   const int lanes = conv_channel_tiles().lanes;
   g.vector = choice.vector == ConvVector::kAuto ? choose_vector(g, lanes) : choice.vector;
-  choose_reading(g);
+  g.vectors = static_cast<int>(choice.vectors > 0 ? choice.vectors : choose_vectors(g));
+  choose_source(g);
   choose_segment(g, plan.device, lanes, choice.rows);
+  choose_taps(g);
   cut_channels(g, g.vector == ConvVector::kChannels ? conv_channel_tiles() : conv_pixel_tiles());
   return g;
 }
@@ -238,9 +290,18 @@ void conv_pack(const ConvGeometry& g, const float* weights, const float* bias, f
         base[block.bias_offset + i] = real && bias != nullptr ? bias[first + i] : 0.0F;
         float* to = base + block.offset + i;
         const float* from = weights + (first + i) * g.channels * taps;
-        for (std::int64_t tap = 0; tap < taps; ++tap) {
-          for (std::int64_t c = 0; c < g.channels; ++c, to += block.width)
-            *to = real ? from[c * taps + tap] : 0.0F;
+        const auto put = [&](std::int64_t tap, std::int64_t c) {
+          *to = real ? from[c * taps + tap] : 0.0F;
+          to += block.width;
+        };
+        for (std::int64_t row = 0; row < taps; row += g.w.kernel) {
+          const std::int64_t outer = g.channel_major ? g.channels : g.w.kernel;
+          const std::int64_t inner = g.channel_major ? g.w.kernel : g.channels;
+          for (std::int64_t a = 0; a < outer; ++a) {
+            for (std::int64_t b = 0; b < inner; ++b) {
+              g.channel_major ? put(row + b, a) : put(row + a, b);
+            }
+          }
         }
       }
     }

@@ -19,11 +19,14 @@ void pixel_tile(const ConvTile& tile) {
     const Vec32 bias = hn::Set(kF32, tile.bias[static_cast<int>(i)]);
     unroll<NV>([&](auto j) BRAZE_INLINE { acc[i][j] = bias; });
   });
-  const std::int64_t run = tile.run;
+  const float* const all_w = tile.w;
+  const std::int64_t x_offset = tile.x_offset;
+  const std::int64_t x_step = tile.x_step;
+  const std::int64_t tap_step = tile.run * B;
   for (const ConvTap* tap = tile.taps; tap->x != nullptr; ++tap) {
-    const float* x = tap->x + tile.x_offset;
-    const float* w = tile.w + tap->index * run * B;
-    for (std::int64_t r = 0; r < run; ++r) {
+    const float* x = tap->x + x_offset;
+    const float* w = all_w + tap->index * tap_step;
+    for (const float* const end = w + tap_step; w != end; w += B, x += x_step) {
       Vec32 value[NV];
       unroll<NV>([&](auto j) BRAZE_INLINE { value[j] = hn::LoadU(kF32, x + j * kLanes); });
       unroll<B>([&](auto i) BRAZE_INLINE {
@@ -31,23 +34,25 @@ void pixel_tile(const ConvTile& tile) {
         unroll<NV>([&](auto j)
                        BRAZE_INLINE { acc[i][j] = hn::MulAdd(weight, value[j], acc[i][j]); });
       });
-      x += tile.x_step;
-      w += B;
     }
   }
 
   clamp_keep_nan(acc, tile.clamp.lo, tile.clamp.hi);
   float* out = tile.out;
-  const auto edge = static_cast<std::size_t>(tile.edge);
-  unroll<B>([&](auto i) BRAZE_INLINE {
-    unroll<NV - 1>([&](auto j) BRAZE_INLINE { hn::StoreU(acc[i][j], kF32, out + j * kLanes); });
-    if (edge == kLanes) {
-      hn::StoreU(acc[i][NV - 1], kF32, out + (NV - 1) * kLanes);
-    } else {
-      store_n(acc[i][NV - 1], kF32, out + (NV - 1) * kLanes, edge);
-    }
-    out += tile.out_step;
-  });
+  const std::int64_t out_step = tile.out_step;
+  const std::int64_t edge = tile.edge;
+  if (edge == kLanes) {
+    unroll<B>([&](auto i) BRAZE_INLINE {
+      unroll<NV>([&](auto j) BRAZE_INLINE { hn::StoreU(acc[i][j], kF32, out + j * kLanes); });
+      out += out_step;
+    });
+  } else {
+    unroll<B>([&](auto i) BRAZE_INLINE {
+      unroll<NV - 1>([&](auto j) BRAZE_INLINE { hn::StoreU(acc[i][j], kF32, out + j * kLanes); });
+      store_n(acc[i][NV - 1], kF32, out + (NV - 1) * kLanes, static_cast<std::size_t>(edge));
+      out += out_step;
+    });
+  }
 }
 
 template <int B, int NV>

@@ -130,7 +130,7 @@ void ConvDirectKernel::run_part(const Run& run, const Part& part,
   std::int64_t filled = 0;  // virtual rows below this are in the ring
   for (std::int64_t begin = part.row_begin; begin < part.row_end; begin += g_.rows) {
     const std::int64_t end = std::min(begin + g_.rows, part.row_end);
-    if (!g_.in_place) {
+    if (g_.source != ConvSource::kInPlace) {
       const std::int64_t last = (end - 1) * g_.h_stride + (g_.h.kernel - 1) * g_.h.dilation;
       for (filled = std::max(filled, begin * g_.h_stride); filled <= last; ++filled) {
         const std::int64_t ih = filled * g_.h_scale - g_.h.pad;
@@ -171,7 +171,7 @@ void ConvDirectKernel::fill_row(const float* row, std::int64_t column, float* sl
   ConvCopy copy;
   copy.from_channel = g_.x.stride_c;
   copy.channels = g_.channels;
-  if (g_.vector == ConvVector::kChannels) {
+  if (g_.source == ConvSource::kInterleaved) {
     zero(slot, low * g_.channels);
     zero(slot + high * g_.channels, (g_.columns - high) * g_.channels);
     copy.from = row + (first + low * g_.w_scale) * g_.x.stride_w;
@@ -184,23 +184,23 @@ void ConvDirectKernel::fill_row(const float* row, std::int64_t column, float* sl
     return;
   }
   const auto phases = static_cast<std::int64_t>(g_.phases.size());
-  copy.from_pixel = g_.w_stride * g_.w_scale * g_.x.stride_w;
+  copy.from_pixel = g_.phase_stride * g_.w_scale * g_.x.stride_w;
   copy.to_pixel = 1;
   copy.to_channel = phases * g_.plane;
   for (std::int64_t i = 0; i < phases; ++i) {
-    // Element j of the phase is ring column j * w_stride + phase.
+    // Element j of the phase is ring column j * phase_stride + phase.
     const std::int64_t phase = g_.phases[static_cast<std::size_t>(i)];
-    const std::int64_t begin = low > phase ? ceil_div(low - phase, g_.w_stride) : 0;
+    const std::int64_t begin = low > phase ? ceil_div(low - phase, g_.phase_stride) : 0;
     const std::int64_t end =
-        std::max(begin, high > phase ? ceil_div(high - phase, g_.w_stride) : 0);
-    float* plane = slot + i * g_.plane;
-    copy.from = row + (first + (begin * g_.w_stride + phase) * g_.w_scale) * g_.x.stride_w;
+        std::max(begin, high > phase ? ceil_div(high - phase, g_.phase_stride) : 0);
+    float* plane = slot + i * g_.plane + g_.lead;
+    copy.from = row + (first + (begin * g_.phase_stride + phase) * g_.w_scale) * g_.x.stride_w;
     copy.to = plane + begin;
     copy.pixels = end - begin;
     if (copy.pixels > 0) copy_(copy);
     for (std::int64_t c = 0; c < g_.channels; ++c) {
       zero(plane + c * copy.to_channel, begin);
-      zero(plane + c * copy.to_channel + end, g_.plane - end);
+      zero(plane + c * copy.to_channel + end, g_.plane - g_.lead - end);
     }
   }
 }
@@ -217,24 +217,13 @@ std::int64_t ConvDirectKernel::find_taps(const float* x, const Part& part, std::
       const std::int64_t ih = virtual_row * g_.h_scale - g_.h.pad;
       if (ih < 0 || ih >= g_.h.in) continue;
       const float* base =
-          g_.in_place ? x + id * g_.x.stride_d + ih * g_.x.stride_h + part.column * g_.pixel_step
-                      : ring + (kd * g_.slots + virtual_row % g_.slots) * g_.slot_floats;
-      const std::int64_t index = kd * g_.h.kernel + kh;
-      if (g_.merged) {
-        taps[count++] = {base, index};
-        continue;
-      }
-      for (std::int64_t kw = 0; kw < g_.w.kernel; ++kw) {
-        const std::int64_t reach = kw * g_.w.dilation;
-        std::int64_t offset = 0;
-        if (g_.vector == ConvVector::kChannels) {
-          offset = reach * (g_.in_place ? g_.x.stride_w : g_.channels);
-        } else {
-          const auto phase =
-              std::lower_bound(g_.phases.begin(), g_.phases.end(), reach % g_.w_stride);
-          offset = (phase - g_.phases.begin()) * g_.plane + reach / g_.w_stride;
-        }
-        taps[count++] = {base + offset, index * g_.w.kernel + kw};
+          g_.source == ConvSource::kInPlace
+              ? x + id * g_.x.stride_d + ih * g_.x.stride_h + part.column * g_.pixel_step
+              : ring + (kd * g_.slots + virtual_row % g_.slots) * g_.slot_floats;
+      const auto in_row = static_cast<std::int64_t>(g_.tap_offsets.size());
+      const std::int64_t first = (kd * g_.h.kernel + kh) * in_row;
+      for (std::int64_t i = 0; i < in_row; ++i) {
+        taps[count++] = {base + g_.tap_offsets[static_cast<std::size_t>(i)], first + i};
       }
     }
   }
@@ -310,12 +299,12 @@ void ConvDirectKernel::run_tiles(ConvTile tile, std::int64_t columns,
   }
   const auto count = static_cast<std::size_t>(block.count);
   const std::int64_t lanes = tiles_->lanes;
-  std::int64_t most = kConvMaxVectors;
+  std::int64_t most = g_.vectors;
   while (tiles_->whole[static_cast<std::size_t>(most)][count] == nullptr) --most;
   for (std::int64_t at = 0; at < columns;) {
     const std::int64_t vectors = std::min(most, ceil_div(columns - at, lanes));
     tile.edge = std::min(lanes, columns - at - (vectors - 1) * lanes);
-    tile.x_offset = at;
+    tile.x_offset = at * g_.pixel_step;
     tile.out = out + at;
     tiles_->whole[static_cast<std::size_t>(vectors)][count](tile);
     at += vectors * lanes;
