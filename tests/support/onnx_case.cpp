@@ -94,6 +94,11 @@ Outcome run_data_set(const std::filesystem::path& file, const Options& options, 
     if (index >= data.inputs.size())
       return {Verdict::kRefused, "the test data has no input '" + info.name + "'"};
     inputs.push_back(reinterpreted(data.inputs[index], info.dtype));
+    if (inputs.back().shape() != info.shape) {
+      return {Verdict::kRefused,
+              fmt::format("the test data of input '{}' has shape {}, the model says {}", info.name,
+                          to_string(inputs.back().shape()), to_string(info.shape))};
+    }
   }
   const Result<std::vector<Tensor>> outputs = model->run(inputs);
   if (!outputs) return {Verdict::kWrong, outputs.error().message};
