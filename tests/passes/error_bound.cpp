@@ -253,9 +253,6 @@ void expect_same_results(const Graph& model, const Graph& simplified,
     for (std::size_t i = 0; i < a.size(); ++i) {
       if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
       const double bound = expected.bounds[output][i] + actual.bounds[output][i];
-      if (getenv("RATIO"))
-        printf("RATIO %g %g\n", std::abs(a[i] - b[i]) / bound,
-               bound / std::max(1e-30, std::abs(a[i])));
       ASSERT_TRUE(std::isfinite(a[i]) && std::abs(a[i] - b[i]) <= bound)
           << "output " << simplified.outputs[output].name << " element " << i << ": " << b[i]
           << ", the model gives " << a[i] << "; they may differ by " << bound << "\n"
