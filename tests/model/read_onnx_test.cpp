@@ -303,6 +303,15 @@ TEST(ReadOnnx, FilesThatAreNotThereOrAreNoModels) {
   expect_error(kInvalid, {file, "protobuf"}, [&file] { read_onnx(file); });
 }
 
+TEST(ReadOnnx, FilesBeyondWhatProtobufHolds) {
+  const std::string file = testing::TempDir() + "huge.onnx";
+  std::ofstream(file) << "x";
+  std::filesystem::resize_file(file, (std::uintmax_t{1} << 31) + 5);  // a hole: takes no room
+  expect_error(kInvalid, {file, "2147483653 bytes", "2 GB", "external data"},
+               [&file] { read_onnx(file); });
+  std::filesystem::remove(file);
+}
+
 TEST(ReadOnnx, SparseInitializersAreRefused) {
   OnnxModel model = relu();
   model.graph().add_sparse_initializer();

@@ -39,7 +39,7 @@ void write_resize_inputs(const Resize& op, NodeWriter& node, std::vector<std::st
     scales_tell &= std::floor(scaled) == static_cast<float>(op.sizes[i]);
   }
   if (sizes_tell) {
-    inputs.push_back("");
+    inputs.emplace_back("");
     inputs.push_back(node.ints(op.sizes));
   } else if (scales_tell) {
     inputs.push_back(node.floats(op.scales));
