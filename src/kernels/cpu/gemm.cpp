@@ -34,12 +34,11 @@ Work work(const Graph& graph, const Group& group, const Candidate&, const Device
 
 std::unique_ptr<Kernel> build(const Plan& plan, const KernelPlan& kernel) {
   GemmProblem problem = gemm_problem(plan, kernel.group);
-  // A vector along the depth beside a matrix whose depth is contiguous. A constant matrix is read
-  // as fast in panels.
-  const bool one_column = problem.columns == 1 && problem.a_depth == 1 && problem.b_depth == 1;
-  const bool one_row = problem.rows == 1 && problem.b_depth == 1 && problem.a_depth == 1 &&
-                       !problem.b.constant.defined();
-  if (one_column || one_row) return gemm_dots(plan, kernel, std::move(problem));
+  // A constant matrix is read as fast in panels.
+  const bool one_column = problem.columns == 1 && problem.b_depth == 1;
+  const bool one_row = problem.rows == 1 && !problem.b.constant.defined();
+  if (problem.a_depth == 1 && (one_column || one_row))
+    return gemm_vector(plan, kernel, std::move(problem));
   return gemm_panels(plan, kernel, std::move(problem));
 }
 

@@ -3,7 +3,7 @@
 //   gemm.cpp          the family's row: what it supports, work, build
 //   gemm_problem.cpp  a node as a batch of products, with strides
 //   gemm_kernel.cpp   packed panels of b times rows of a
-//   gemm_dot.cpp      products with a vector: dot products of rows
+//   gemm_vector.cpp   products of a vector: dot products with rows, or sums of scaled rows
 #pragma once
 
 #include <cstdint>
@@ -59,18 +59,20 @@ class GemmFinish {
 
 std::unique_ptr<Kernel> gemm_panels(const Plan& plan, const KernelPlan& kernel,
                                     GemmProblem problem);
-std::unique_ptr<Kernel> gemm_dots(const Plan& plan, const KernelPlan& kernel, GemmProblem problem);
+/// Products of one column (b contiguous) or of one row.
+std::unique_ptr<Kernel> gemm_vector(const Plan& plan, const KernelPlan& kernel,
+                                    GemmProblem problem);
 
-/// y[r * y_step] = alpha * sum over k of a[r * a_row + k] * x[k], for r < rows.
-struct DotRows {
+/// A vector times a matrix, whose rows are contiguous.
+///   dots: y[r] = alpha * sum over k of a[r * a_row + k] * x[k] for r < rows, k < columns;
+///   sums: y[k] = alpha * sum over r of a[r * a_row + k] * x[r].
+struct VectorProduct {
   const float* a = nullptr;
-  std::int64_t a_row = 0, rows = 0;
+  std::int64_t a_row = 0, rows = 0, columns = 0;
   const float* x = nullptr;
-  std::int64_t depth = 0;
   float alpha = 1;
   float* y = nullptr;
 };
-using DotRowsFn = void (*)(const DotRows&);
-DotRowsFn dot_rows_function();  // of the instruction set in force
+using VectorProductFn = void (*)(const VectorProduct&);
 
 }  // namespace braze::cpu

@@ -12,9 +12,10 @@ namespace braze::cpu {
 namespace {
 
 constexpr std::int64_t kFloat = sizeof(float);
-/// Rows that one task multiplies with a panel: enough to hide packing it, few enough to stay in
-/// cache for the epilogue.
-constexpr std::int64_t kTaskRows = 64;
+/// Rows that are finished together: few enough to be in cache for the epilogue.
+constexpr std::int64_t kCacheRows = 64;
+/// Rows of a task where it packs the panel itself: enough to hide that.
+constexpr std::int64_t kPackingRows = 256;
 /// Below this, waking the workers takes longer than the product.
 constexpr double kWorthWaking = 4e5;  // flops
 
@@ -49,12 +50,14 @@ class PanelKernel final : public Kernel {
         copy_(copy_tile_function()) {
     choose_vectors();
     panels_ = ceil_div(problem_.columns, width_);
-    chunks_ = std::max<std::int64_t>(ceil_div(problem_.rows, kTaskRows), 1);
+    packs_a_ = problem_.a_depth != 1 && problem_.depth > 1;
+    const bool packs_b = !packs_a_ && !problem_.b.constant.defined();
+    chunks_ =
+        std::max<std::int64_t>(ceil_div(problem_.rows, packs_b ? kPackingRows : kCacheRows), 1);
     panels_innermost_ = problem_.columns < problem_.rows;
     bias_ = finish_.take_bias(problem_);
     bias_.resize(static_cast<std::size_t>(panels_ * width_), 0.0F);
     clamp_ = finish_.take_clamp();
-    packs_a_ = problem_.a_depth != 1 && problem_.depth > 1;
     if (problem_.b.constant.defined()) pack_constant();
   }
 
@@ -93,7 +96,7 @@ class PanelKernel final : public Kernel {
   void choose_vectors() {
     const auto cost_of = [this](std::int64_t vectors) {
       const std::int64_t most = tiles_.broadcasts(static_cast<int>(vectors));
-      const std::int64_t rows = std::clamp<std::int64_t>(problem_.rows, 1, kTaskRows);
+      const std::int64_t rows = std::clamp<std::int64_t>(problem_.rows, 1, kCacheRows);
       const std::int64_t block = block_rows(rows, most);
       return static_cast<double>(rows) / static_cast<double>(block) *
              static_cast<double>(std::max(block * vectors, block + vectors) + 1);
@@ -121,7 +124,7 @@ class PanelKernel final : public Kernel {
   }
   [[nodiscard]] std::int64_t panel_floats() const { return problem_.depth * width_; }
   [[nodiscard]] std::int64_t worker_floats() const {
-    const std::int64_t a = packs_a_ ? kTaskRows * problem_.depth : 0;
+    const std::int64_t a = packs_a_ ? kCacheRows * problem_.depth : 0;
     const std::int64_t b = packed_.empty() ? panel_floats() : 0;
     return ceil_div(a + b, 16) * 16;
   }
@@ -173,7 +176,7 @@ class PanelKernel final : public Kernel {
            problem_.depth);
       a = scratch;
       a_row = problem_.depth;
-      scratch += kTaskRows * problem_.depth;
+      scratch += kCacheRows * problem_.depth;
     }
     float* y = static_cast<float*>(arguments.outputs[static_cast<std::size_t>(problem_.output)]) +
                (index * problem_.rows + row) * problem_.columns;
@@ -186,9 +189,14 @@ class PanelKernel final : public Kernel {
       } else {
         w = packed_.data() + packed_start_ + images_[product] + panel * panel_floats();
       }
-      float* out = y + panel * width_;
-      multiply(a, a_row, rows, w, panel, out);
-      finish_.apply(arguments, problem_, index, row, rows, panel * width_, columns_of(panel), out);
+      const std::int64_t together = block_rows(rows, kCacheRows);
+      for (std::int64_t r = 0; r < rows; r += together) {
+        const std::int64_t count = std::min(together, rows - r);
+        float* out = y + r * problem_.columns + panel * width_;
+        multiply(a + r * a_row, a_row, count, w, panel, out);
+        finish_.apply(arguments, problem_, index, row + r, count, panel * width_, columns_of(panel),
+                      out);
+      }
     }
   }
 

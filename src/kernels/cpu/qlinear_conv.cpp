@@ -2,12 +2,11 @@
 // (x - x_zero) (w - w_zero) and the bias in exact integers and the rest in double, as the reference
 // has it: the results are the same bit for bit.
 //
-// A task makes one row of a few output channels: each input row that the row needs is widened,
-// without its zero point, between zeros for the padding; then every filter column is added at its
-// offset.
+// A task makes a row, or a part of one, of all output channels of a group. The input rows under it
+// are widened to 16 bits without their zero point, channels in pairs, between zeros for the
+// padding; columns that a stride brings together lie together.
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 #include "graph/elements.hpp"
 #include "kernels/cpu/group.hpp"
@@ -46,6 +45,9 @@ class QLinearConvKernel final : public Kernel {
     group_inputs_ = x_image_.c / groups_;
     group_outputs_ = y_image_.c / groups_;
     blocks_ = (group_outputs_ + kQuantizedOutputs - 1) / kQuantizedOutputs;
+    pairs_ = (group_inputs_ + 1) / 2;
+    rows_ = pairs_ * d_.kernel * h_.kernel;
+    set_columns();
     pack(load<std::int32_t>(constant(3)), spread(load<std::int32_t>(constant(5)), y_image_.c));
   }
 
@@ -54,10 +56,9 @@ class QLinearConvKernel final : public Kernel {
   }
 
   void run(const KernelArguments& arguments) const noexcept override {
-    const std::int64_t columns = (w_.out + kColumns - 1) / kColumns;
-    const std::int64_t tasks = y_image_.n * groups_ * blocks_ * d_.out * h_.out * columns;
-    const std::int64_t products =
-        tasks * std::min(kColumns, w_.out) * kQuantizedOutputs * group_inputs_ * taps();
+    const std::int64_t parts = (w_.out + columns_ - 1) / columns_;
+    const std::int64_t tasks = y_image_.n * groups_ * d_.out * h_.out * parts;
+    const std::int64_t products = tasks * columns_ * group_outputs_ * group_inputs_ * taps();
     parallel_for(products < kWorthWaking ? nullptr : arguments.pool,
                  static_cast<std::size_t>(tasks), [&](std::size_t index, std::size_t worker) {
                    auto rest = static_cast<std::int64_t>(index);
@@ -67,13 +68,12 @@ class QLinearConvKernel final : public Kernel {
                      return at;
                    };
                    Row row;
-                   row.block = take(blocks_);
-                   row.first = take(columns) * kColumns;
+                   row.first = take(parts) * columns_;
                    row.h = take(h_.out);
                    row.d = take(d_.out);
                    row.group = take(groups_);
                    row.n = take(y_image_.n);
-                   row.count = std::min(kColumns, w_.out - row.first);
+                   row.count = std::min(columns_, w_.out - row.first);
                    make_row(arguments, row,
                             static_cast<std::int32_t*>(arguments.workspace) +
                                 static_cast<std::int64_t>(worker) * scratch_integers());
@@ -81,12 +81,13 @@ class QLinearConvKernel final : public Kernel {
   }
 
  private:
-  static constexpr std::int64_t kColumns = 512;
   static constexpr std::int64_t kWorthWaking = 200000;  // products
+  static constexpr std::int64_t kScratchIntegers =
+      32 * 1024;  // of widened rows, so that they stay in L2
 
   /// Outputs [first, first + count) of one row.
   struct Row {
-    std::int64_t n = 0, group = 0, block = 0, d = 0, h = 0, first = 0, count = 0;
+    std::int64_t n = 0, group = 0, d = 0, h = 0, first = 0, count = 0;
   };
 
   template <class T>
@@ -115,84 +116,118 @@ class QLinearConvKernel final : public Kernel {
     d_ = h_ = SpatialAxis{};
   }
 
-  /// [group][block of outputs][channel][kd][kh][kw][output]; outputs that are not there have weight
+  /// How a widened row lies: position p of the padded input, counted from the first that the row of
+  /// outputs reads, is word p / stride of plane p % stride.
+  void set_columns() {
+    const auto rounded = [this](std::int64_t count) {
+      return (count + loops_.lanes - 1) / loops_.lanes * loops_.lanes;
+    };
+    columns_ = std::clamp<std::int64_t>(
+        kScratchIntegers / std::max<std::int64_t>(rows_ * w_.stride, 1), 64, 512);
+    columns_ = std::min(columns_, std::max<std::int64_t>(w_.out, 1));
+    plane_ = rounded(columns_) + (w_.kernel - 1) * w_.dilation / w_.stride;
+    sum_step_ = rounded(columns_);
+    for (std::int64_t t = 0; t < w_.kernel; ++t) {
+      const std::int64_t position = t * w_.dilation;
+      tap_offsets_.push_back(position % w_.stride * plane_ + position / w_.stride);
+    }
+  }
+
+  /// [group][block of outputs][pair of channels][kd][kh][kw][output]; what is not there has weight
   /// 0.
   void pack(const std::vector<std::int32_t>& w, const std::vector<std::int32_t>& zero) {
-    const std::int64_t filter = group_inputs_ * taps();
-    packed_.assign(static_cast<std::size_t>(groups_ * blocks_ * filter * kQuantizedOutputs), 0);
+    packed_.assign(
+        static_cast<std::size_t>(groups_ * blocks_ * pairs_ * taps() * kQuantizedOutputs), 0);
     for (std::int64_t k = 0; k < y_image_.c; ++k) {
-      const std::int64_t group = k / group_outputs_, within = k % group_outputs_;
-      const std::int64_t block = group * blocks_ + within / kQuantizedOutputs;
-      for (std::int64_t i = 0; i < filter; ++i) {
-        packed_[static_cast<std::size_t>((block * filter + i) * kQuantizedOutputs +
-                                         within % kQuantizedOutputs)] =
-            w[static_cast<std::size_t>(k * filter + i)] - zero[static_cast<std::size_t>(k)];
+      const std::int64_t within = k % group_outputs_;
+      const std::int64_t block = k / group_outputs_ * blocks_ + within / kQuantizedOutputs;
+      for (std::int64_t c = 0; c < group_inputs_; ++c) {
+        for (std::int64_t t = 0; t < taps(); ++t) {
+          const std::int32_t value =
+              w[static_cast<std::size_t>((k * group_inputs_ + c) * taps() + t)] -
+              zero[static_cast<std::size_t>(k)];
+          const auto half = static_cast<std::uint32_t>(value) & 0xffff;
+          std::int32_t& word = packed_[static_cast<std::size_t>(
+              ((block * pairs_ + c / 2) * taps() + t) * kQuantizedOutputs +
+              within % kQuantizedOutputs)];
+          word = static_cast<std::int32_t>(static_cast<std::uint32_t>(word) |
+                                           (c % 2 == 0 ? half : half << 16));
+        }
       }
     }
   }
 
   [[nodiscard]] std::int64_t taps() const { return d_.kernel * h_.kernel * w_.kernel; }
-  /// Input columns under kColumns outputs.
-  [[nodiscard]] std::int64_t span(std::int64_t outputs) const {
-    return (outputs - 1) * w_.stride + (w_.kernel - 1) * w_.dilation + 1;
-  }
+  [[nodiscard]] std::int64_t row_step() const { return plane_ * w_.stride; }
   [[nodiscard]] std::int64_t scratch_integers() const {
-    const std::int64_t columns = std::min(kColumns, std::max<std::int64_t>(w_.out, 1));
-    return (span(columns) + kQuantizedOutputs * columns + 15) / 16 * 16;
+    return (rows_ * row_step() + kQuantizedOutputs * sum_step_ + 15) / 16 * 16;
   }
 
   void make_row(const KernelArguments& arguments, const Row& row, std::int32_t* scratch) const {
-    std::int32_t* acc = scratch;
-    std::int32_t* x_row = scratch + kQuantizedOutputs * row.count;
-    std::fill_n(acc, kQuantizedOutputs * row.count, 0);
-    const std::int32_t* w = packed_.data() + (row.group * blocks_ + row.block) * group_inputs_ *
-                                                 taps() * kQuantizedOutputs;
-    for (std::int64_t c = 0; c < group_inputs_; ++c) {
+    std::int32_t* sums = scratch;
+    std::int32_t* x = scratch + kQuantizedOutputs * sum_step_;
+    std::int32_t* x_row = x;
+    for (std::int64_t pair = 0; pair < pairs_; ++pair) {
       for (std::int64_t kd = 0; kd < d_.kernel; ++kd) {
-        for (std::int64_t kh = 0; kh < h_.kernel; ++kh, w += w_.kernel * kQuantizedOutputs) {
-          const std::int64_t d = row.d * d_.stride - d_.pad + kd * d_.dilation;
-          const std::int64_t h = row.h * h_.stride - h_.pad + kh * h_.dilation;
-          if (d < 0 || d >= d_.in || h < 0 || h >= h_.in) continue;
-          widen(arguments, row, row.group * group_inputs_ + c, d, h, x_row);
-          loops_.accumulate(
-              {x_row, w_.stride, w_.dilation, row.count, w, w_.kernel, acc, row.count});
-        }
+        for (std::int64_t kh = 0; kh < h_.kernel; ++kh, x_row += row_step())
+          widen(arguments, row, pair, kd, kh, x_row);
       }
     }
-    store(arguments, row, acc);
+    const std::int64_t per_block = pairs_ * taps() * kQuantizedOutputs;
+    for (std::int64_t block = 0; block < blocks_; ++block) {
+      const std::int32_t* w = packed_.data() + (row.group * blocks_ + block) * per_block;
+      loops_.sum(
+          {x, rows_, row_step(), tap_offsets_.data(), w_.kernel, w, sums, sum_step_, row.count});
+      store(arguments, row, block, sums);
+    }
   }
 
-  void widen(const KernelArguments& arguments, const Row& row, std::int64_t c, std::int64_t d,
-             std::int64_t h, std::int32_t* to) const {
-    const std::int64_t start = row.first * w_.stride - w_.pad;  // input column of to[0]
-    const std::int64_t count = span(row.count);
-    const std::int64_t begin = std::clamp<std::int64_t>(-start, 0, count);
-    const std::int64_t end = std::clamp<std::int64_t>(w_.in - start, begin, count);
-    std::fill(to, to + begin, 0);
-    std::fill(to + end, to + count, 0);
-    if (begin == end) return;
+  void widen(const KernelArguments& arguments, const Row& row, std::int64_t pair, std::int64_t kd,
+             std::int64_t kh, std::int32_t* to) const {
+    const std::int64_t d = row.d * d_.stride - d_.pad + kd * d_.dilation;
+    const std::int64_t h = row.h * h_.stride - h_.pad + kh * h_.dilation;
+    const bool inside = d >= 0 && d < d_.in && h >= 0 && h < h_.in;
+    const std::int64_t c = row.group * group_inputs_ + 2 * pair;
+    const bool has_second = 2 * pair + 1 < group_inputs_;
     const auto* x = static_cast<const std::uint8_t*>(x_.data(arguments)) +
                     row.n * x_image_.stride_n + c * x_image_.stride_c + d * x_image_.stride_d +
-                    h * x_image_.stride_h + (start + begin) * x_image_.stride_w;
-    loops_.widen({x, x_unsigned_, x_image_.stride_w, end - begin, x_zero_, to + begin});
+                    h * x_image_.stride_h;
+    const std::int64_t start = row.first * w_.stride - w_.pad;  // input column of position 0
+    for (std::int64_t phase = 0; phase < w_.stride; ++phase, to += plane_) {
+      // Word i is input column start + phase + i * stride.
+      const auto words_below = [&](std::int64_t column) {
+        const std::int64_t distance = column - start - phase;
+        return std::clamp<std::int64_t>(distance <= 0 ? 0 : (distance + w_.stride - 1) / w_.stride,
+                                        0, plane_);
+      };
+      const std::int64_t begin = inside ? words_below(0) : plane_;
+      const std::int64_t end = inside ? std::max(begin, words_below(w_.in)) : plane_;
+      std::fill(to, to + begin, 0);
+      std::fill(to + end, to + plane_, 0);
+      if (begin == end) continue;
+      const std::uint8_t* from = x + (start + phase + begin * w_.stride) * x_image_.stride_w;
+      loops_.widen({from, has_second ? from + x_image_.stride_c : nullptr, x_unsigned_,
+                    w_.stride * x_image_.stride_w, end - begin, x_zero_, to + begin});
+    }
   }
 
-  void store(const KernelArguments& arguments, const Row& row, const std::int32_t* acc) const {
-    const std::int64_t first_k = row.block * kQuantizedOutputs;
-    const auto low = static_cast<double>(range_.low), high = static_cast<double>(range_.high);
-    for (std::int64_t i = 0; i < std::min(kQuantizedOutputs, group_outputs_ - first_k); ++i) {
-      const std::int64_t k = row.group * group_outputs_ + first_k + i;
-      auto* y = static_cast<std::uint8_t*>(arguments.outputs[0]) + row.n * y_image_.stride_n +
-                k * y_image_.stride_c + row.d * y_image_.stride_d + row.h * y_image_.stride_h +
-                row.first * y_image_.stride_w;
-      const std::int64_t bias = bias_[static_cast<std::size_t>(k)];
-      const double w_scale = w_scale_[static_cast<std::size_t>(k)];
-      for (std::int64_t o = 0; o < row.count; ++o) {
-        const double sum = static_cast<double>(acc[i * row.count + o] + bias);
-        const double value =
-            std::clamp(std::nearbyint(sum * scale_ * w_scale) + y_zero_, low, high);
-        y[o * y_image_.stride_w] = static_cast<std::uint8_t>(static_cast<std::int32_t>(value));
-      }
+  void store(const KernelArguments& arguments, const Row& row, std::int64_t block,
+             const std::int32_t* sums) const {
+    const std::int64_t first = block * kQuantizedOutputs;
+    for (std::int64_t i = 0; i < std::min(kQuantizedOutputs, group_outputs_ - first); ++i) {
+      const auto k = row.group * group_outputs_ + first + i;
+      const auto channel = static_cast<std::size_t>(k);
+      RequantizeRow to;
+      to.sums = sums + i * sum_step_, to.count = row.count;
+      to.bias = static_cast<double>(bias_[channel]);
+      to.scale = scale_, to.channel_scale = w_scale_[channel];
+      to.zero = y_zero_, to.low = static_cast<double>(range_.low),
+      to.high = static_cast<double>(range_.high);
+      to.y = static_cast<std::uint8_t*>(arguments.outputs[0]) + row.n * y_image_.stride_n +
+             k * y_image_.stride_c + row.d * y_image_.stride_d + row.h * y_image_.stride_h +
+             row.first * y_image_.stride_w;
+      to.y_step = y_image_.stride_w;
+      loops_.requantize(to);
     }
   }
 
@@ -206,7 +241,11 @@ class QLinearConvKernel final : public Kernel {
   IntegerRange range_;
   std::vector<double> w_scale_;
   std::vector<std::int64_t> bias_;
-  std::int64_t groups_ = 1, group_inputs_ = 1, group_outputs_ = 1, blocks_ = 1;
+  std::int64_t groups_ = 1, group_inputs_ = 1, group_outputs_ = 1;
+  std::int64_t blocks_ = 1, pairs_ = 1;  // of a group's outputs and inputs
+  std::int64_t rows_ = 1;                // widened for a row of outputs
+  std::int64_t columns_ = 1, plane_ = 1, sum_step_ = 1;
+  std::vector<std::int64_t> tap_offsets_;
   std::vector<std::int32_t> packed_;
 };
 

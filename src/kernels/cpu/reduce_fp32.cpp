@@ -7,14 +7,17 @@
 #include "kernels/cpu/isa.hpp"
 #include "kernels/cpu/reduce.hpp"
 #include "kernels/cpu/simd.hpp"
-#include "kernels/cpu/vector_math.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace braze::cpu::HWY_NAMESPACE {
 namespace {
 
+/// map is applied to each element, join to what it makes; NaN wins.
 struct SumOf {
-  static HWY_INLINE Vec32 join(Vec32 a, Vec32 b) { return hn::Add(a, b); }
+  template <class V>
+  static HWY_INLINE V join(V a, V b) {
+    return hn::Add(a, b);
+  }
   static HWY_INLINE Vec32 map(Vec32 x) { return x; }
 };
 struct SumOfAbs : SumOf {
@@ -23,17 +26,23 @@ struct SumOfAbs : SumOf {
 struct SumOfSquares : SumOf {
   static HWY_INLINE Vec32 map(Vec32 x) { return hn::Mul(x, x); }
 };
-struct ProductOf {
-  static HWY_INLINE Vec32 join(Vec32 a, Vec32 b) { return hn::Mul(a, b); }
-  static HWY_INLINE Vec32 map(Vec32 x) { return x; }
+struct ProductOf : SumOf {
+  template <class V>
+  static HWY_INLINE V join(V a, V b) {
+    return hn::Mul(a, b);
+  }
 };
-struct MaxOf {
-  static HWY_INLINE Vec32 join(Vec32 a, Vec32 b) { return max_nan(a, b); }
-  static HWY_INLINE Vec32 map(Vec32 x) { return x; }
+struct MaxOf : SumOf {
+  template <class V>
+  static HWY_INLINE V join(V a, V b) {
+    return hn::IfThenElse(hn::IsNaN(a), a, max_keep_nan(b, a));
+  }
 };
-struct MinOf {
-  static HWY_INLINE Vec32 join(Vec32 a, Vec32 b) { return min_nan(a, b); }
-  static HWY_INLINE Vec32 map(Vec32 x) { return x; }
+struct MinOf : SumOf {
+  template <class V>
+  static HWY_INLINE V join(V a, V b) {
+    return hn::IfThenElse(hn::IsNaN(a), a, min_keep_nan(b, a));
+  }
 };
 
 /// acc[c] = join(acc[c], x[c], x[step + c], ...) of n elements, for c < columns.
@@ -44,7 +53,7 @@ void columns(const float* x, std::int64_t step, std::int64_t n, float* acc, std:
   std::int64_t c = 0;
   for (; c + kAcross * kLanes <= count; c += kAcross * kLanes) {
     Vec32 sum[kAcross];
-    unroll<kAcross>([&](auto j) BRAZE_INLINE { sum[j] = splat(start); });
+    unroll<kAcross>([&](auto j) BRAZE_INLINE { sum[j] = hn::Set(kF32, start); });
     for (std::int64_t i = 0; i < n; ++i) {
       const float* from = x + i * step + c;
       unroll<kAcross>([&](auto j) BRAZE_INLINE {
@@ -58,7 +67,7 @@ void columns(const float* x, std::int64_t step, std::int64_t n, float* acc, std:
   }
   for (; c < count; c += kLanes) {
     const auto rest = static_cast<std::size_t>(count - c < kLanes ? count - c : kLanes);
-    Vec32 even = splat(start), odd = splat(start);
+    Vec32 even = hn::Set(kF32, start), odd = hn::Set(kF32, start);
     std::int64_t i = 0;
     for (; i + 2 <= n; i += 2) {
       even = Op::join(even, Op::map(load_n(kF32, x + i * step + c, rest)));
@@ -69,13 +78,25 @@ void columns(const float* x, std::int64_t step, std::int64_t n, float* acc, std:
   }
 }
 
+/// All lanes joined, halves first.
+template <class Op, class D>
+HWY_INLINE float fold([[maybe_unused]] D d, hn::Vec<D> v) {
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (hn::MaxLanes(d) > 1) {
+    const hn::Half<D> half;
+    return fold<Op>(half, Op::join(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+#endif
+  return hn::GetLane(v);
+}
+
 /// acc[0] = join(acc[0], x[0], ..., x[n - 1]).
 template <class Op>
 void row(const float* x, std::int64_t /*step*/, std::int64_t n, float* acc, std::int64_t /*count*/,
          float start) {
   constexpr int kAhead = 4;
   Vec32 sum[kAhead];
-  unroll<kAhead>([&](auto j) BRAZE_INLINE { sum[j] = splat(start); });
+  unroll<kAhead>([&](auto j) BRAZE_INLINE { sum[j] = hn::Set(kF32, start); });
   std::int64_t i = 0;
   for (; i + kAhead * kLanes <= n; i += kAhead * kLanes) {
     unroll<kAhead>([&](auto j) BRAZE_INLINE {
@@ -88,12 +109,8 @@ void row(const float* x, std::int64_t /*step*/, std::int64_t n, float* acc, std:
     sum[1] = hn::IfThenElse(hn::FirstN(kF32, rest),
                             Op::join(sum[1], Op::map(load_n(kF32, x + i, rest))), sum[1]);
   }
-  alignas(64) float lanes[2 * kLanes] = {};
-  hn::Store(Op::join(Op::join(sum[0], sum[1]), Op::join(sum[2], sum[3])), kF32, lanes);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    hn::Store(Op::join(hn::Load(kF32, lanes), hn::LoadU(kF32, lanes + width)), kF32, lanes);
-  }
-  const Vec32 total = Op::join(splat(acc[0]), splat(lanes[0]));
+  const Vec32 all = Op::join(Op::join(sum[0], sum[1]), Op::join(sum[2], sum[3]));
+  const Vec32 total = Op::join(hn::Set(kF32, acc[0]), hn::Set(kF32, fold<Op>(kF32, all)));
   acc[0] = hn::GetLane(total);
 }
 

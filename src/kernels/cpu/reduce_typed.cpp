@@ -14,32 +14,6 @@ namespace {
 constexpr std::int64_t kTaskElements = 4096;
 constexpr std::int64_t kWorthWaking = 32 * 1024;  // elements
 
-/// The type in which elements of T are computed.
-template <class T>
-struct ComputeType {
-  using Type = std::int64_t;
-};
-template <>
-struct ComputeType<float> {
-  using Type = double;
-};
-template <>
-struct ComputeType<double> {
-  using Type = double;
-};
-template <>
-struct ComputeType<Float16> {
-  using Type = double;
-};
-template <>
-struct ComputeType<BFloat16> {
-  using Type = double;
-};
-template <>
-struct ComputeType<std::uint64_t> {
-  using Type = std::uint64_t;
-};
-
 bool needs_floats(ReduceFn fn) {
   return fn == ReduceFn::kL2 || fn == ReduceFn::kLogSum || fn == ReduceFn::kLogSumExp;
 }
@@ -188,99 +162,10 @@ class ReduceTypedKernel final : public Kernel {
   std::int64_t terms_ = 1, outputs_ = 1;
 };
 
-/// The first (or last) of equal extrema; NaN is never larger nor smaller. Lines are taken a block
-/// at a time, so that memory is read in the order in which it lies whether or not the axis is
-/// contiguous.
-class ArgReduceKernel final : public Kernel {
- public:
-  ArgReduceKernel(const Plan& plan, const KernelPlan& kernel) {
-    const Node& node = anchor_of(plan.graph, kernel.group);
-    op_ = *node.as<ArgReduce>();
-    x_ = operand_of(plan, kernel.group, node.input(0));
-    dtype_ = plan.graph.value(node.input(0)).dtype;
-    ReduceAxes axes = reduce_axes(plan, kernel.group, {op_.axis}, op_.keepdims);
-    if (!axes.reduced.empty()) line_ = axes.reduced[0];
-    if (!axes.kept.empty()) {
-      lines_ = axes.kept.back();
-      axes.kept.pop_back();
-    }
-    outer_ = std::move(axes.kept);
-  }
-
-  void run(const KernelArguments& arguments) const noexcept override {
-    const std::int64_t blocks = (lines_.extent + kBlock - 1) / kBlock;
-    const std::int64_t tasks = count_of(outer_) * blocks;
-    const bool small = count_of(outer_) * lines_.extent * line_.extent < kWorthWaking;
-    parallel_for(small ? nullptr : arguments.pool, static_cast<std::size_t>(tasks),
-                 [&](std::size_t index, std::size_t) {
-                   const auto task = static_cast<std::int64_t>(index);
-                   const CopyOffsets at = offsets_at(outer_, task / blocks);
-                   const std::int64_t first = task % blocks * kBlock;
-                   const auto* x = static_cast<const std::uint8_t*>(x_.data(arguments)) + at.from +
-                                   first * lines_.from;
-                   auto* y =
-                       static_cast<std::uint8_t*>(arguments.outputs[0]) + at.to + first * lines_.to;
-                   visit_storage(dtype_, [&](auto zero) {
-                     using T = decltype(zero);
-                     run_block<T>(x, y, std::min(kBlock, lines_.extent - first));
-                   });
-                 });
-  }
-
- private:
-  static constexpr std::int64_t kBlock = 128;
-
-  template <class T>
-  void run_block(const std::uint8_t* x, std::uint8_t* y, std::int64_t count) const {
-    using C = std::conditional_t<std::is_same_v<T, float>, float, typename ComputeType<T>::Type>;
-    C best[kBlock];
-    std::int64_t where[kBlock];
-    const auto at = [&](std::int64_t e, std::int64_t i) {
-      return convert<C>(*reinterpret_cast<const T*>(x + e * line_.from + i * lines_.from));
-    };
-    const auto better = [this](C value, C than) {
-      if (op_.select_last && value == than) return true;
-      return op_.max ? value > than : value < than;
-    };
-    const auto consider = [&](std::int64_t e, std::int64_t i) {
-      const C value = at(e, i);
-      if (better(value, best[i])) {
-        best[i] = value;
-        where[i] = e;
-      }
-    };
-    for (std::int64_t i = 0; i < count; ++i) {
-      best[i] = at(0, i);
-      where[i] = 0;
-    }
-    if (line_.from < lines_.from) {
-      for (std::int64_t i = 0; i < count; ++i) {
-        for (std::int64_t e = 1; e < line_.extent; ++e) consider(e, i);
-      }
-    } else {
-      for (std::int64_t e = 1; e < line_.extent; ++e) {
-        for (std::int64_t i = 0; i < count; ++i) consider(e, i);
-      }
-    }
-    for (std::int64_t i = 0; i < count; ++i)
-      *reinterpret_cast<std::int64_t*>(y + i * lines_.to) = where[i];
-  }
-
-  ArgReduce op_;
-  Operand x_;
-  DType dtype_ = DType::kFloat32;
-  std::vector<CopyAxis> outer_;
-  CopyAxis line_, lines_;
-};
-
 }  // namespace
 
 std::unique_ptr<Kernel> reduce_typed(const Plan& plan, const KernelPlan& kernel) {
   return std::make_unique<ReduceTypedKernel>(plan, kernel);
-}
-
-std::unique_ptr<Kernel> arg_reduce(const Plan& plan, const KernelPlan& kernel) {
-  return std::make_unique<ArgReduceKernel>(plan, kernel);
 }
 
 }  // namespace braze::cpu

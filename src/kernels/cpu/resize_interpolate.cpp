@@ -38,6 +38,18 @@ PixelTaps pixel_taps(const ResizeAxis& axis, std::int64_t lanes) {
   return taps;
 }
 
+/// The taps of a row of pixels of a few channels each, element by element.
+ResizeAxis interleaved(const ResizeAxis& axis, std::int64_t channels) {
+  ResizeAxis result;
+  for (const std::vector<ResizeTap>& pixel : axis) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      result.push_back(pixel);
+      for (ResizeTap& tap : result.back()) tap.index = tap.index * channels + c;
+    }
+  }
+  return result;
+}
+
 class InterpolateKernel final : public Kernel {
  public:
   InterpolateKernel(const Plan& plan, const KernelPlan& kernel) : loops_(resize_loops()) {
@@ -50,7 +62,11 @@ class InterpolateKernel final : public Kernel {
         x_image_.stride_w == 1 && y_image_.stride_w == 1;  // planes, or one channel without gaps
     channels_last_ =
         !together && (y_image_.c == 1 || (x_image_.channels_last() && y_image_.channels_last()));
-    if (!channels_last_) pixels_ = pixel_taps(axes_.w, loops_.lanes);
+    const bool without_gaps = x_image_.stride_w == y_image_.c && y_image_.stride_w == y_image_.c;
+    by_elements_ = !channels_last_ || (without_gaps && y_image_.c < loops_.lanes);
+    if (by_elements_)
+      pixels_ =
+          pixel_taps(channels_last_ ? interleaved(axes_.w, y_image_.c) : axes_.w, loops_.lanes);
     planes_ = channels_last_ ? y_image_.n * y_image_.d : y_image_.n * y_image_.c * y_image_.d;
     row_ = channels_last_ ? (x_image_.w - 1) * x_image_.stride_w + x_image_.c : x_image_.w;
     rows_per_task_ = std::clamp<std::int64_t>(
@@ -98,10 +114,10 @@ class InterpolateKernel final : public Kernel {
 
   void run_row(const float* x, std::int64_t h, float* y, float* scratch) const {
     const std::vector<ResizeTap>& taps = axes_.h[static_cast<std::size_t>(h)];
-    const bool in_place = channels_last_ && taps.size() == 1 && taps[0].weight == 1;
+    const bool in_place = !by_elements_ && taps.size() == 1 && taps[0].weight == 1;
     if (!in_place)
       loops_.blend({x, x_image_.stride_h, taps.data(), std::ssize(taps), scratch, row_});
-    if (channels_last_) {
+    if (!by_elements_) {
       const float* row = in_place ? x + taps[0].index * x_image_.stride_h : scratch;
       loops_.channels({row, x_image_.stride_w, &axes_.w, y, y_image_.stride_w, y_image_.c});
     } else {
@@ -115,6 +131,8 @@ class InterpolateKernel final : public Kernel {
   ResizeAxes axes_;
   PixelTaps pixels_;
   bool channels_last_ = false;
+  bool by_elements_ =
+      true;  // rows of single elements; else of pixels, a vector of channels at a time
   std::int64_t planes_ = 0, rows_per_task_ = 1;
   std::int64_t row_ = 0;  // floats of an input row
 };

@@ -77,7 +77,7 @@ void softmax_line(const float* x, float* y, std::int64_t extent, bool use_log) {
     if (!use_log) store_n(value, kF32, y + whole, rest);
   }
   const Vec32 total = hn::SumOfLanes(kF32, sum);
-  const Vec32 shift = log(total);
+  const Vec32 shift = use_log ? log(total) : total;
   const Vec32 scale = hn::Div(splat(1.0F), total);
   const auto last = [&](Vec32 from_x, Vec32 from_y) BRAZE_INLINE {
     return use_log ? hn::Sub(hn::Sub(from_x, max), shift) : hn::Mul(from_y, scale);
@@ -91,7 +91,7 @@ void softmax_line(const float* x, float* y, std::int64_t extent, bool use_log) {
 }
 
 /// Short lines: turned, so that each lane has one.
-constexpr std::int64_t kShort = 16;
+constexpr std::int64_t kShort = 64;
 constexpr std::int64_t kTurned = 64;  // lines at a time
 
 void softmax_rows(const SoftmaxTile& tile) {

@@ -147,17 +147,15 @@ void StridedCopy::run_task(std::int64_t task, const void* from, void* to) const 
   const std::int64_t from_start = from_offset_ + row * rows_.from + column * columns_.from;
   const std::int64_t to_start = to_offset_ + row * rows_.to + column * columns_.to;
 
-  // The innermost outer axis is walked by addition, the others by division.
   const CopyAxis line = outer_.empty() ? CopyAxis{} : outer_.back();
+  tile.from_line = line.from, tile.to_line = line.to;
   while (outer < outer_end) {
     const CopyOffsets at = offsets_at(outer_, outer);
-    const std::int64_t steps = std::min(outer_end - outer, line.extent - outer % line.extent);
-    for (std::int64_t step = 0; step < steps; ++step) {
-      tile.from = static_cast<const std::uint8_t*>(from) + from_start + at.from + step * line.from;
-      tile.to = static_cast<std::uint8_t*>(to) + to_start + at.to + step * line.to;
-      copy_tile_(tile);
-    }
-    outer += steps;
+    tile.lines = std::min(outer_end - outer, line.extent - outer % line.extent);
+    tile.from = static_cast<const std::uint8_t*>(from) + from_start + at.from;
+    tile.to = static_cast<std::uint8_t*>(to) + to_start + at.to;
+    copy_tile_(tile);
+    outer += tile.lines;
   }
 }
 

@@ -15,21 +15,43 @@ HWY_BEFORE_NAMESPACE();
 namespace braze::cpu::HWY_NAMESPACE {
 namespace {
 
-/// kSize bytes at a time; 0: tile.size, known at run time only.
+/// How runs of one length are copied: a fixed number of bytes, which the compiler makes a move or
+/// two.
 template <std::size_t kSize>
+struct FixedRun {
+  static HWY_INLINE void copy(std::uint8_t* to, const std::uint8_t* from, std::size_t /*size*/) {
+    std::memcpy(to, from, kSize);
+  }
+};
+/// kPiece to 2 * kPiece bytes: the first and the last kPiece, which may overlap.
+template <std::size_t kPiece>
+struct OverlappingRun {
+  static HWY_INLINE void copy(std::uint8_t* HWY_RESTRICT to, const std::uint8_t* HWY_RESTRICT from,
+                              std::size_t size) {
+    std::memcpy(to, from, kPiece);
+    std::memcpy(to + size - kPiece, from + size - kPiece, kPiece);
+  }
+};
+struct AnyRun {
+  static HWY_INLINE void copy(std::uint8_t* to, const std::uint8_t* from, std::size_t size) {
+    std::memcpy(to, from, size);
+  }
+};
+
+template <class Run>
 void copy_runs(const CopyTile& tile) {
-  const std::int64_t whole = tile.last_size == tile.size ? tile.columns : tile.columns - 1;
+  const bool cut = tile.last_size != tile.size;
+  const std::int64_t whole = cut ? tile.columns - 1 : tile.columns;
   for (std::int64_t r = 0; r < tile.rows; ++r) {
     const std::uint8_t* HWY_RESTRICT from = tile.from + r * tile.from_row;
     std::uint8_t* HWY_RESTRICT to = tile.to + r * tile.to_row;
     for (std::int64_t c = 0; c < whole; ++c) {
-      std::memcpy(to + c * tile.to_column, from + c * tile.from_column,
-                  kSize != 0 ? kSize : static_cast<std::size_t>(tile.size));
+      Run::copy(to + c * tile.to_column, from + c * tile.from_column,
+                static_cast<std::size_t>(tile.size));
     }
-    if (whole != tile.columns) {
-      std::memcpy(to + whole * tile.to_column, from + whole * tile.from_column,
-                  static_cast<std::size_t>(tile.last_size));
-    }
+    if (cut)
+      AnyRun::copy(to + whole * tile.to_column, from + whole * tile.from_column,
+                   static_cast<std::size_t>(tile.last_size));
   }
 }
 
@@ -114,40 +136,43 @@ HWY_INLINE bool transpose_columns(D d, const CopyTile& tile, std::int64_t row) {
   return true;
 }
 
-/// Two to four columns written together by consecutive rows: n arrays become one of n-tuples.
-/// Returns the rows done.
+/// Two to four columns written together by consecutive rows: n arrays become one of n-tuples. False
+/// if they do not lie so, or are shorter than a vector.
 template <class D>
-std::int64_t zip(D d, const CopyTile& tile) {
+bool zip(D d, const CopyTile& tile) {
   using T = hn::TFromD<D>;
-  if (tile.to_row != tile.columns * static_cast<std::int64_t>(sizeof(T))) return 0;
+  if (tile.to_row != tile.columns * static_cast<std::int64_t>(sizeof(T))) return false;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto from = [&](std::int64_t c, std::int64_t r) {
     return hn::LoadU(d, reinterpret_cast<const T*>(tile.from + c * tile.from_column) + r);
   };
+  if (tile.rows < lanes) return false;
   T* to = reinterpret_cast<T*>(tile.to);
-  std::int64_t r = 0;
-  for (; r + lanes <= tile.rows; r += lanes) {
+  for (std::int64_t begin = 0; begin < tile.rows; begin += lanes) {
+    const std::int64_t r =
+        std::min(begin, tile.rows - lanes);  // the last ones overlap those before
     T* out = to + r * tile.columns;
     if (tile.columns == 2) hn::StoreInterleaved2(from(0, r), from(1, r), d, out);
     if (tile.columns == 3) hn::StoreInterleaved3(from(0, r), from(1, r), from(2, r), d, out);
     if (tile.columns == 4)
       hn::StoreInterleaved4(from(0, r), from(1, r), from(2, r), from(3, r), d, out);
   }
-  return r;
+  return true;
 }
 
-/// The inverse: an array of 2- to 4-tuples becomes that many arrays. Returns the columns done.
+/// The inverse: an array of 2- to 4-tuples becomes that many arrays. False likewise.
 template <class D>
-std::int64_t unzip(D d, const CopyTile& tile) {
+bool unzip(D d, const CopyTile& tile) {
   using T = hn::TFromD<D>;
-  if (tile.from_column != tile.rows * static_cast<std::int64_t>(sizeof(T))) return 0;
+  if (tile.from_column != tile.rows * static_cast<std::int64_t>(sizeof(T))) return false;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   const auto* from = reinterpret_cast<const T*>(tile.from);
   const auto to = [&](std::int64_t r, std::int64_t c) {
     return reinterpret_cast<T*>(tile.to + r * tile.to_row) + c;
   };
-  std::int64_t c = 0;
-  for (; c + lanes <= tile.columns; c += lanes) {
+  if (tile.columns < lanes) return false;
+  for (std::int64_t begin = 0; begin < tile.columns; begin += lanes) {
+    const std::int64_t c = std::min(begin, tile.columns - lanes);
     const T* in = from + c * tile.rows;
     hn::Vec<D> v0, v1, v2, v3;
     if (tile.rows == 2) hn::LoadInterleaved2(d, in, v0, v1);
@@ -158,7 +183,7 @@ std::int64_t unzip(D d, const CopyTile& tile) {
     if (tile.rows > 2) hn::StoreU(v2, d, to(2, c));
     if (tile.rows > 3) hn::StoreU(v3, d, to(3, c));
   }
-  return c;
+  return true;
 }
 
 template <class T>
@@ -166,18 +191,8 @@ void transpose(const CopyTile& tile) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 16 / sizeof(T)> d128;
   constexpr auto kBlock = static_cast<std::int64_t>(16 / sizeof(T));
-  if (tile.columns >= 2 && tile.columns <= 4 && tile.columns < kBlock) {
-    transpose_scalar<T>(tile, zip(d, tile), tile.rows);
-    return;
-  }
-  if (tile.rows >= 2 && tile.rows <= 4) {
-    CopyTile rest = tile;
-    const std::int64_t done = unzip(d, tile);
-    rest.columns -= done;
-    rest.from += done * tile.from_column;
-    rest.to += done * static_cast<std::int64_t>(sizeof(T));
-    if (done > 0) return transpose_scalar<T>(rest, 0, rest.rows);
-  }
+  if (tile.columns >= 2 && tile.columns <= 4 && (zip(d, tile) || zip(d128, tile))) return;
+  if (tile.rows >= 2 && tile.rows <= 4 && (unzip(d, tile) || unzip(d128, tile))) return;
   if (tile.rows < kBlock) return transpose_scalar<T>(tile, 0, tile.rows);
   for (std::int64_t row = 0; row < tile.rows; row += kBlock) {
     const std::int64_t start =
@@ -190,46 +205,52 @@ void transpose(const CopyTile& tile) {
 
 #endif
 
+/// Each rectangle of the tile.
+template <void (*kCopy)(const CopyTile&)>
+void each_line(CopyTile tile) {
+  for (std::int64_t line = 0; line < tile.lines; ++line) {
+    kCopy(tile);
+    tile.from += tile.from_line;
+    tile.to += tile.to_line;
+  }
+}
+
+void runs_of_any_size(const CopyTile& tile) {
+  switch (tile.size) {
+    case 1:
+      return each_line<copy_runs<FixedRun<1>>>(tile);
+    case 2:
+      return each_line<copy_runs<FixedRun<2>>>(tile);
+    case 4:
+      return each_line<copy_runs<FixedRun<4>>>(tile);
+    case 8:
+      return each_line<copy_runs<FixedRun<8>>>(tile);
+    case 16:
+      return each_line<copy_runs<FixedRun<16>>>(tile);
+    default:
+      break;
+  }
+  if (tile.size > 64 || tile.size < 8) return each_line<copy_runs<AnyRun>>(tile);
+  if (tile.size > 32) return each_line<copy_runs<OverlappingRun<32>>>(tile);
+  if (tile.size > 16) return each_line<copy_runs<OverlappingRun<16>>>(tile);
+  return each_line<copy_runs<OverlappingRun<8>>>(tile);
+}
+
 void copy_tile(const CopyTile& tile) {
-  using Inner = StridedCopy::Inner;
-  switch (tile.inner) {
-    case Inner::kRuns:
-      switch (tile.last_size == tile.size ? tile.size : 0) {
-        case 1:
-          return copy_runs<1>(tile);
-        case 2:
-          return copy_runs<2>(tile);
-        case 4:
-          return copy_runs<4>(tile);
-        case 8:
-          return copy_runs<8>(tile);
-        case 16:
-          return copy_runs<16>(tile);
-        default:
-          return copy_runs<0>(tile);
-      }
-    case Inner::kFill:
-      switch (tile.size) {
-        case 1:
-          return fill<std::uint8_t>(tile);
-        case 2:
-          return fill<std::uint16_t>(tile);
-        case 4:
-          return fill<std::uint32_t>(tile);
-        default:
-          return fill<std::uint64_t>(tile);
-      }
-    case Inner::kTranspose:
-      switch (tile.size) {
-        case 1:
-          return transpose<std::uint8_t>(tile);
-        case 2:
-          return transpose<std::uint16_t>(tile);
-        case 4:
-          return transpose<std::uint32_t>(tile);
-        default:
-          return transpose<std::uint64_t>(tile);
-      }
+  if (tile.inner == StridedCopy::Inner::kRuns) return runs_of_any_size(tile);
+  const bool fills = tile.inner == StridedCopy::Inner::kFill;
+  switch (tile.size) {
+    case 1:
+      return fills ? each_line<fill<std::uint8_t>>(tile) : each_line<transpose<std::uint8_t>>(tile);
+    case 2:
+      return fills ? each_line<fill<std::uint16_t>>(tile)
+                   : each_line<transpose<std::uint16_t>>(tile);
+    case 4:
+      return fills ? each_line<fill<std::uint32_t>>(tile)
+                   : each_line<transpose<std::uint32_t>>(tile);
+    default:
+      return fills ? each_line<fill<std::uint64_t>>(tile)
+                   : each_line<transpose<std::uint64_t>>(tile);
   }
 }
 

@@ -7,7 +7,7 @@
 
 namespace braze::cpu {
 
-/// A rectangle of elements of `size` bytes; the last column has last_size. Strides in bytes.
+/// `lines` rectangles of elements of `size` bytes; the last column has last_size. Strides in bytes.
 struct CopyTile {
   StridedCopy::Inner inner = StridedCopy::Inner::kRuns;
   std::int64_t size = 0, last_size = 0;
@@ -15,6 +15,7 @@ struct CopyTile {
   std::uint8_t* to = nullptr;
   std::int64_t rows = 0, from_row = 0, to_row = 0;
   std::int64_t columns = 0, from_column = 0, to_column = 0;
+  std::int64_t lines = 1, from_line = 0, to_line = 0;
 };
 
 using CopyTileFn = void (*)(const CopyTile& tile);
