@@ -32,9 +32,11 @@ bool rounds_to(double value, double expected, DType dtype) {
 }
 
 bool all_finite(const Tensor& tensor) {
-  const std::vector<double> values = load<double>(tensor);
-  return std::all_of(values.begin(), values.end(),
-                     [](double value) { return std::isfinite(value); });
+  return visit_storage(tensor.dtype(), [&tensor](auto zero) {
+    const auto* data = tensor.as<decltype(zero)>();
+    return std::all_of(data, data + tensor.count(),
+                       [](auto element) { return std::isfinite(convert<double>(element)); });
+  });
 }
 
 std::optional<std::vector<double>> channel_constant(const Graph& graph, ValueId id,

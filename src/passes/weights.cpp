@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "graph/elements.hpp"
 #include "passes/match.hpp"
 
 namespace braze {

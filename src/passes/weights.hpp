@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "graph/elements.hpp"
 #include "graph/graph.hpp"
 
 namespace braze {
@@ -40,6 +42,20 @@ class WeightMap {
 /// is not a constant per channel. `channels` is the extent of y's axis 1.
 std::optional<std::vector<double>> bias_of(const Graph& graph, const Node& node,
                                            std::int64_t channels);
+
+/// A copy of `weights` in which each is what `f(place, weight)`, computed in double, rounds to.
+template <class F>
+Tensor map_weights(const Tensor& weights, F&& f) {
+  Tensor mapped = weights.clone();
+  visit_storage(mapped.dtype(), [&](auto zero) {
+    using T = decltype(zero);
+    const std::span<T> elements(mapped.as<T>(), static_cast<std::size_t>(mapped.count()));
+    for (std::size_t i = 0; i < elements.size(); ++i) {
+      elements[i] = convert<T>(f(i, convert<double>(elements[i])));
+    }
+  });
+  return mapped;
+}
 
 /// Gives the node other weights and a bias ([K] of x's dtype). What others share is left alone.
 void set_weights(Graph& graph, NodeId node, Tensor weights);

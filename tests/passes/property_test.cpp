@@ -10,7 +10,7 @@
 namespace braze::test {
 namespace {
 
-constexpr unsigned kGraphs = 300;
+constexpr unsigned kGraphs = 1000;
 
 TEST(Property, SimplifiedGraphsComputeTheSame) {
   std::map<std::string, int> rewrites;

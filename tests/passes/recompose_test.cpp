@@ -12,7 +12,8 @@ namespace {
 using testing::ElementsAre;
 using Spelling = std::function<ValueId(Net&, ValueId)>;
 
-const std::vector<double> kSpecial = {-20, -3, -1.5, -0.0, 0, 0.25, 1, 2.999, 3, 4, 90, kNaN};
+const std::vector<double> kSpecial = {-20,   -3, -1.5, -0.0, 0,    0.25,      1,
+                                      2.999, 3,  4,    90,   kNaN, kInfinity, -kInfinity};
 
 /// `spelling` of the convolution of x is f(conv(x)), on ordinary numbers and on special ones.
 void expect_unary(UnaryFn fn, const Spelling& spelling) {

@@ -35,18 +35,17 @@ struct FoldAffineBeforeConv {
     if (!affine || (affine->shifts() && !sees_no_padding(node))) return std::nullopt;
 
     const Value& weights = graph.value(node.input(1));
-    std::vector<double> values = load<double>(*weights.constant);
     const WeightMap channels(node, weights.shape);
     const std::int64_t outputs = graph.value(node.output()).shape[1];
     const double alpha = node.kind() == OpKind::kGemm ? node.as<Gemm>()->alpha : 1;
     auto bias = bias_of(graph, node, outputs);
     if (affine->shifts() && !bias) return std::nullopt;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const WeightChannels at = channels(i);
-      if (affine->shifts()) (*bias)[at.out] += alpha * values[i] * affine->shift[at.in];
-      values[i] *= affine->scale[at.in];
-    }
-    Match match{id, producer, affine->x, make_tensor(weights.dtype, weights.shape, values), {}};
+    Match match{id, producer, affine->x, {}, {}};
+    match.weights = map_weights(*weights.constant, [&](std::size_t place, double weight) {
+      const WeightChannels at = channels(place);
+      if (affine->shifts()) (*bias)[at.out] += alpha * weight * affine->shift[at.in];
+      return weight * affine->scale[at.in];
+    });
     if (affine->shifts())
       match.bias = make_tensor(graph.value(node.output()).dtype, {outputs}, *bias);
     if (!all_finite(match.weights) || (match.bias && !all_finite(*match.bias))) return std::nullopt;

@@ -33,10 +33,10 @@ struct FoldAffineIntoConv {
     if (affine->scales()) {
       const Value& weights = graph.value(node.input(1));
       if (!weights.is_constant()) return std::nullopt;
-      std::vector<double> values = load<double>(*weights.constant);
       const WeightMap channels(node, weights.shape);
-      for (std::size_t i = 0; i < values.size(); ++i) values[i] *= scale[channels(i).out];
-      match.weights = make_tensor(weights.dtype, weights.shape, values);
+      match.weights = map_weights(*weights.constant, [&](std::size_t place, double weight) {
+        return weight * scale[channels(place).out];
+      });
       if (!all_finite(*match.weights)) return std::nullopt;
     }
     auto bias = bias_of(graph, node, std::ssize(scale));

@@ -18,7 +18,7 @@ struct Bounds {
 
 std::optional<Bounds> bounds_of(const Graph& graph, NodeId id) {
   const auto* unary = id == kNoNode ? nullptr : graph.node(id).as<Unary>();
-  if (unary == nullptr) return std::nullopt;
+  if (unary == nullptr || !is_float(graph, graph.node(id).output())) return std::nullopt;
   if (unary->fn == UnaryFn::kRelu) return Bounds{0, std::numeric_limits<double>::infinity()};
   if (unary->fn != UnaryFn::kClip || !(unary->alpha <= unary->beta)) return std::nullopt;
   return Bounds{unary->alpha, unary->beta};

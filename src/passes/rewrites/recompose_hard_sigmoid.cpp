@@ -29,7 +29,7 @@ struct RecomposeHardSigmoid {
       match.nodes = product->nodes;
       match.nodes.push_back(clip);
     }
-    if (clip == kNoNode) return std::nullopt;
+    if (clip == kNoNode || !is_float(graph, graph.node(clip).output())) return std::nullopt;
     const DType dtype = graph.value(graph.node(clip).output()).dtype;
     const auto& bounds = *graph.node(clip).as<Unary>();
     if (bounds.alpha != 0 || !rounds_to(bounds.beta * factor, 1, dtype)) return std::nullopt;
