@@ -1,0 +1,271 @@
+#include "exec/check_plan.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "base/error.hpp"
+#include "exec/blobs.hpp"
+#include "graph/legality.hpp"
+#include "graph/shape.hpp"
+#include "plan/stages.hpp"
+
+namespace braze {
+namespace {
+
+template <class... Args>
+[[noreturn]] void invalid(fmt::format_string<Args...> format, Args&&... args) {
+  fail(ErrorCode::kModelInvalid, format, std::forward<Args>(args)...);
+}
+
+class PlanChecker {
+ public:
+  PlanChecker(const Plan& plan, const Device& device, const Registry& registry)
+      : plan_(plan), graph_(plan.graph), device_(device), registry_(registry) {}
+
+  void check() {
+    for (NodeId id = 0; id < graph_.node_count(); ++id) check_node(graph_.node(id));
+    if (plan_.arena_bytes < 0) invalid("the arena has {} bytes", plan_.arena_bytes);
+    for (ValueId id = 0; id < graph_.value_count(); ++id) check_layout(id);
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
+      check_outside(graph_.inputs[i], Memory::kInput, i);
+    for (std::size_t i = 0; i < graph_.outputs.size(); ++i)
+      check_outside(graph_.outputs[i].value, Memory::kOutput, i);
+    for (const KernelPlan& kernel : plan_.kernels) check_kernel(kernel);
+  }
+
+ private:
+  const Value& value(ValueId id) const { return graph_.value(id); }
+  const Placement& placement(ValueId id) const {
+    return plan_.placements[static_cast<std::size_t>(id)];
+  }
+  std::int64_t dense_bytes(ValueId id) const { return extent_bytes(value(id), Layout::kModel, 0); }
+  bool is_dense(ValueId id) const {
+    return placement(id).layout == Layout::kModel || placement(id).pitch == value(id).shape[1];
+  }
+
+  void check_node(const Node& node) const {
+    const std::string wrong = graph::illegal(graph_, node, graph::Form::kResolved);
+    if (!wrong.empty()) invalid("node '{}' ({}): {}", node.id, to_string(node.kind()), wrong);
+    const std::vector<TensorType> types = infer(graph_, node);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      if (node.outputs[i] == kNoValue) continue;
+      const Value& made = value(node.outputs[i]);
+      if (made.is_constant()) invalid("node '{}' makes the constant '{}'", node.id, made.name);
+      if (made.dtype != types[i].dtype || made.shape != types[i].shape) {
+        invalid("node '{}' ({}): '{}' is {}{}, expected {}{}", node.id, to_string(node.kind()),
+                made.name, to_string(made.dtype), to_string(made.shape), to_string(types[i].dtype),
+                to_string(types[i].shape));
+      }
+    }
+  }
+
+  /// Layout, pitch and bytes agree with the shape.
+  void check_layout(ValueId id) const {
+    const Placement& mine = placement(id);
+    if (mine.layout == Layout::kChannelsLast) {
+      if (!is_image(value(id))) invalid("'{}' is channels-last, but no image", value(id).name);
+      if (mine.pitch < value(id).shape[1])
+        invalid("'{}' has {} channels at a pitch of {}", value(id).name, value(id).shape[1],
+                mine.pitch);
+      Shape padded = value(id).shape;
+      padded[1] = mine.pitch;
+      check_shape(value(id).name, value(id).dtype, padded);
+    }
+    const std::int64_t bytes = extent_bytes(value(id), mine.layout, mine.pitch);
+    if (mine.bytes != bytes)
+      invalid("'{}' takes {} bytes, expected {}", value(id).name, mine.bytes, bytes);
+  }
+
+  /// A graph input or output is the whole of the caller's buffer.
+  void check_outside(ValueId id, Memory memory, std::size_t index) const {
+    const Placement& mine = placement(id);
+    if (mine.memory != memory || mine.index != static_cast<std::int64_t>(index) ||
+        mine.offset != 0 || !is_dense(id)) {
+      invalid("'{}' does not fill the {} {} of the network", value(id).name,
+              memory == Memory::kInput ? "input" : "output", index);
+    }
+  }
+
+  /// Bytes of the memory a placement is in; nullopt if it is in none that a kernel may touch.
+  std::optional<std::int64_t> memory_bytes(const Placement& mine) const {
+    const auto index = static_cast<std::size_t>(mine.index);
+    switch (mine.memory) {
+      case Memory::kArena:
+        return plan_.arena_bytes;
+      case Memory::kInput:
+        if (mine.index < 0 || index >= graph_.inputs.size()) return std::nullopt;
+        return dense_bytes(graph_.inputs[index]);
+      case Memory::kOutput:
+        if (mine.index < 0 || index >= graph_.outputs.size()) return std::nullopt;
+        return dense_bytes(graph_.outputs[index].value);
+      case Memory::kConstant:
+      case Memory::kNone:
+        break;
+    }
+    return std::nullopt;
+  }
+
+  void check_inside(const KernelPlan& kernel, ValueId id) const {
+    const Placement& mine = placement(id);
+    const auto limit = memory_bytes(mine);
+    const auto element = static_cast<std::int64_t>(size_of(value(id).dtype));
+    if (!limit || mine.offset < 0 || mine.offset % element != 0 || mine.offset > *limit ||
+        mine.bytes > *limit - mine.offset) {
+      invalid("kernel '{}': '{}' lies at {} + {} bytes, outside of its memory of {} bytes",
+              kernel.name, value(id).name, mine.offset, mine.bytes, limit.value_or(0));
+    }
+  }
+
+  void check_kernel(const KernelPlan& kernel) const {
+    const auto row =
+        std::find_if(registry_.begin(), registry_.end(), [&](const KernelFamily& family) {
+          return family.name == kernel.family && family.backend == kernel.backend;
+        });
+    if (row == registry_.end()) {
+      invalid("kernel '{}': there is no family '{}' on '{}'", kernel.name, kernel.family,
+              kernel.backend);
+    }
+    for (const ValueId id : kernel.group.outputs) {
+      if (value(id).is_constant() || placement(id).memory == Memory::kInput)
+        invalid("kernel '{}' writes '{}', which is not to be written", kernel.name, value(id).name);
+      check_inside(kernel, id);
+    }
+    for (const ValueId id : kernel.group.inputs) {
+      if (!value(id).is_constant()) check_inside(kernel, id);
+    }
+    if (kernel.group.members.empty()) {
+      check_copy(kernel);
+    } else if (kernel.group.single() && kernel.kind != KernelKind::kRelayout) {
+      check_member(kernel, kernel.group.members[0], *row);
+      check_layouts(kernel, *row);
+    } else {
+      invalid("kernel '{}' has {} members, expected 1", kernel.name, kernel.group.members.size());
+    }
+    check_candidate(kernel, *row);
+  }
+
+  void check_copy(const KernelPlan& kernel) const {
+    const Group& group = kernel.group;
+    if (kernel.kind != KernelKind::kRelayout || kernel.family != "relayout" ||
+        group.inputs.size() != 1 || group.outputs.size() != 1 ||
+        value(group.inputs[0]).dtype != value(group.outputs[0]).dtype ||
+        value(group.inputs[0]).shape != value(group.outputs[0]).shape)
+      invalid("kernel '{}' has no members and does not copy one value to one like it", kernel.name);
+  }
+
+  /// The anchor is what the family runs, its epilogue too, and the group reads and writes what they
+  /// do.
+  void check_member(const KernelPlan& kernel, const Group::Member& member,
+                    const KernelFamily& row) const {
+    const Node& anchor = graph_.node(member.anchor);
+    const Support support = row.supports(graph_, anchor, device_);
+    if (!support.ok)
+      invalid("kernel '{}': {} does not run node '{}': {}", kernel.name, row.name, anchor.id,
+              support.reason);
+    std::vector<ValueId> reads = anchor.inputs;
+    std::vector<ValueId> writes;
+    if (member.epilogue.empty()) {
+      std::copy_if(anchor.outputs.begin(), anchor.outputs.end(), std::back_inserter(writes),
+                   [](ValueId id) { return id != kNoValue; });
+    } else {
+      check_epilogue(kernel, member, row);
+      for (const EpilogueStep& step : member.epilogue.steps) reads.push_back(step.operand);
+      writes = {member.result};
+    }
+    if (writes != kernel.group.outputs)
+      invalid("kernel '{}' does not store what node '{}' makes", kernel.name, anchor.id);
+    const std::vector<ValueId>& inputs = kernel.group.inputs;
+    for (const ValueId id : reads) {
+      if (id == kNoValue || value(id).is_constant()) continue;
+      if (std::find(inputs.begin(), inputs.end(), id) == inputs.end())
+        invalid("kernel '{}' does not read '{}', which it needs", kernel.name, value(id).name);
+    }
+  }
+
+  void check_epilogue(const KernelPlan& kernel, const Group::Member& member,
+                      const KernelFamily& row) const {
+    const Node& anchor = graph_.node(member.anchor);
+    const auto check_value = [&](ValueId id, const Shape& shape) {
+      if (value(id).dtype == DType::kFloat32 && value(id).shape == shape) return;
+      invalid("kernel '{}': '{}' is {}{}, expected float{} in an epilogue", kernel.name,
+              value(id).name, to_string(value(id).dtype), to_string(value(id).shape),
+              to_string(shape));
+    };
+    if (!row.epilogue || anchor.outputs.size() != 1)
+      invalid("kernel '{}': {} takes no epilogue", kernel.name, row.name);
+    const Shape& shape = value(anchor.outputs[0]).shape;
+    check_value(anchor.outputs[0], shape);
+    for (const EpilogueStep& step : member.epilogue.steps) {
+      check_value(graph_.node(step.node).outputs[0], shape);
+      if (!step.unary) check_value(step.operand, value(step.operand).shape);
+      const bool real =
+          step.unary ? step.unary->fn != UnaryFn::kNot : step.binary <= BinaryFn::kPRelu;
+      if (!real)
+        invalid("kernel '{}': node '{}' is no step of an epilogue", kernel.name,
+                graph_.node(step.node).id);
+    }
+  }
+
+  /// Images whose layout matters have the one the family takes; only pitched families meet gaps.
+  void check_layouts(const KernelPlan& kernel, const KernelFamily& row) const {
+    const ValueId result = kernel.group.outputs.at(0);
+    const auto check_one = [&](ValueId id, bool input) {
+      if (value(id).is_constant() || !is_image(value(id))) return;
+      const Layout layout = placement(id).layout;
+      if (!is_dense(id) && !row.pitched)
+        invalid("kernel '{}': {} does not take the gaps between pixels of '{}'", kernel.name,
+                row.name, value(id).name);
+      if (is_layout_neutral(value(id)) || row.layouts == LayoutRule::kEach) return;
+      Layout wanted = Layout::kModel;
+      const bool own_channels = !input || value(id).shape.size() == value(result).shape.size();
+      if (row.layouts == LayoutRule::kChannelsLast && own_channels) wanted = Layout::kChannelsLast;
+      if (row.layouts == LayoutRule::kSame && own_channels) wanted = same_layout(kernel);
+      if (layout != wanted)
+        invalid("kernel '{}': {} does not take '{}' in this layout", kernel.name, row.name,
+                value(id).name);
+    };
+    for (const ValueId id : kernel.group.inputs) check_one(id, true);
+    for (const ValueId id : kernel.group.outputs) check_one(id, false);
+  }
+
+  /// The layout that all images of a kernel share: that of its first one which is not neutral.
+  Layout same_layout(const KernelPlan& kernel) const {
+    const std::size_t rank = value(kernel.group.outputs[0]).shape.size();
+    for (const auto* ids : {&kernel.group.outputs, &kernel.group.inputs}) {
+      for (const ValueId id : *ids) {
+        if (!value(id).is_constant() && is_image(value(id)) && value(id).shape.size() == rank &&
+            !is_layout_neutral(value(id)))
+          return placement(id).layout;
+      }
+    }
+    return Layout::kModel;
+  }
+
+  void check_candidate(const KernelPlan& kernel, const KernelFamily& row) const {
+    std::vector<Candidate> known;
+    if (row.candidates != nullptr && !kernel.group.members.empty())
+      known = row.candidates(graph_, kernel.group, device_);
+    if (known.empty()) known.emplace_back();
+    const auto same = [&](const Candidate& candidate) {
+      return std::equal(
+          candidate.parameters.begin(), candidate.parameters.end(),
+          kernel.candidate.parameters.begin(), kernel.candidate.parameters.end(),
+          [](const auto& a, const auto& b) { return a.name == b.name && a.value == b.value; });
+    };
+    if (std::none_of(known.begin(), known.end(), same))
+      invalid("kernel '{}': {} has no such candidate", kernel.name, row.name);
+  }
+
+  const Plan& plan_;
+  const Graph& graph_;
+  const Device& device_;
+  const Registry& registry_;
+};
+
+}  // namespace
+
+void check_plan(const Plan& plan, const Device& device, const Registry& registry) {
+  PlanChecker(plan, device, registry).check();
+}
+
+}  // namespace braze
