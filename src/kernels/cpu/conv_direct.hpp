@@ -55,7 +55,7 @@ struct ConvTile {
 };
 using ConvTileFn = void (*)(const ConvTile&);
 
-inline constexpr int kConvMaxVectors = 3;
+inline constexpr int kConvMaxVectors = 6;
 inline constexpr int kConvMaxBroadcasts = 14;
 
 /// Inner loops of one instruction set, [vectors][broadcasts]; null where the accumulators do not
@@ -157,7 +157,7 @@ struct ConvGeometry {
 struct ConvChoice {
   ConvVector vector = ConvVector::kAuto;
   std::int64_t rows = 0;
-  std::int64_t vectors = 0;  // side by side in an inner loop, 1 to kConvMaxVectors
+  std::int64_t vectors = 0;  // side by side in an inner loop, up to kConvMaxVectors
 };
 
 ConvGeometry conv_geometry(const Plan& plan, const KernelPlan& kernel, const ConvChoice& choice);

@@ -141,7 +141,7 @@ const ConvTiles* channel_tiles() {
   static constexpr ConvTiles kTiles = [] {
     ConvTiles tiles;
     tiles.lanes = kLanes;
-    fill_table<ChannelTile, kRegisters, kConvMaxVectors>(tiles.whole);
+    fill_table<ChannelTile, kRegisters, 1, 2, 3>(tiles.whole);
     if constexpr (kLanes >= 16) fill_table<HalfChannelTile, kRegisters, 1>(tiles.half);
     return tiles;
   }();

@@ -106,11 +106,12 @@ ConvVector choose_vector(const ConvGeometry& g, int lanes) {
              : ConvVector::kChannels;
 }
 
-/// While a tile is stored, the sums of the next one begin, if the tile is small; this counts where
-/// sums are short.
-int choose_vectors(const ConvGeometry& g) {
-  if (g.vector == ConvVector::kPixels) return kConvMaxVectors;
-  return g.taps() * g.channels <= 64 ? 1 : 2;
+/// While a tile is stored, the sums of the next one begin, if the tile is small: this counts where
+/// sums are short. Loads keep up with one vector only where there are 32 registers to work on.
+int choose_vectors(const ConvGeometry& g, const ConvTiles& tiles) {
+  const bool short_sums = g.taps() * g.channels <= 64;
+  if (short_sums && tiles.broadcasts(2) == kConvMaxBroadcasts) return 1;
+  return g.vector == ConvVector::kPixels ? kConvMaxVectors : 2;
 }
 
 /// Where and in what order the taps find the input.
@@ -271,11 +272,14 @@ ConvGeometry conv_geometry(const Plan& plan, const KernelPlan& kernel, const Con
   flatten_pixels(g);
   const int lanes = conv_channel_tiles().lanes;
   g.vector = choice.vector == ConvVector::kAuto ? choose_vector(g, lanes) : choice.vector;
-  g.vectors = static_cast<int>(choice.vectors > 0 ? choice.vectors : choose_vectors(g));
+  const ConvTiles& tiles =
+      g.vector == ConvVector::kChannels ? conv_channel_tiles() : conv_pixel_tiles();
+  g.vectors = choice.vectors > 0 ? static_cast<int>(choice.vectors) : choose_vectors(g, tiles);
+  while (tiles.broadcasts(g.vectors) == 0) --g.vectors;
   choose_source(g);
   choose_segment(g, plan.device, lanes, choice.rows);
   choose_taps(g);
-  cut_channels(g, g.vector == ConvVector::kChannels ? conv_channel_tiles() : conv_pixel_tiles());
+  cut_channels(g, tiles);
   return g;
 }
 

@@ -28,7 +28,10 @@ void pixel_tile(const ConvTile& tile) {
     const float* w = all_w + tap->index * tap_step;
     for (const float* const end = w + tap_step; w != end; w += B, x += x_step) {
       Vec32 value[NV];
-      unroll<NV>([&](auto j) BRAZE_INLINE { value[j] = hn::LoadU(kF32, x + j * kLanes); });
+      unroll<NV>([&](auto j) BRAZE_INLINE {
+        value[j] = hn::LoadU(kF32, x + j * kLanes);
+        pin(value[j]);
+      });
       unroll<B>([&](auto i) BRAZE_INLINE {
         const Vec32 weight = hn::Set(kF32, w[static_cast<int>(i)]);
         unroll<NV>([&](auto j)
@@ -64,7 +67,8 @@ const ConvTiles* pixel_tiles() {
   static constexpr ConvTiles kTiles = [] {
     ConvTiles tiles;
     tiles.lanes = kLanes;
-    fill_table<PixelTile, kRegisters, kConvMaxVectors>(tiles.whole);
+    // Few output channels leave registers for many pixels.
+    fill_table<PixelTile, kRegisters, 1, 2, 3, 4, 6>(tiles.whole);
     return tiles;
   }();
   return &kTiles;

@@ -299,10 +299,9 @@ void ConvDirectKernel::run_tiles(ConvTile tile, std::int64_t columns,
   }
   const auto count = static_cast<std::size_t>(block.count);
   const std::int64_t lanes = tiles_->lanes;
-  std::int64_t most = g_.vectors;
-  while (tiles_->whole[static_cast<std::size_t>(most)][count] == nullptr) --most;
   for (std::int64_t at = 0; at < columns;) {
-    const std::int64_t vectors = std::min(most, ceil_div(columns - at, lanes));
+    auto vectors = std::min<std::int64_t>(g_.vectors, ceil_div(columns - at, lanes));
+    while (tiles_->whole[static_cast<std::size_t>(vectors)][count] == nullptr) --vectors;
     tile.edge = std::min(lanes, columns - at - (vectors - 1) * lanes);
     tile.x_offset = at * g_.pixel_step;
     tile.out = out + at;

@@ -14,18 +14,16 @@ constexpr int conv_broadcasts(int registers, int vectors) {
   return most < kConvMaxBroadcasts ? most : kConvMaxBroadcasts;
 }
 
-/// table[nv][b] = Tile<b, nv>::kFn for 1 <= nv <= Vectors.
-template <template <int, int> class Tile, int Registers, int Vectors>
+/// table[nv][b] = Tile<b, nv>::kFn for each nv of Vectors.
+template <template <int, int> class Tile, int Registers, int... Vectors>
 constexpr void fill_table(ConvTileTable& table) {
   const auto fill_row = [&table]<int NV, int... B>(std::integral_constant<int, NV>,
                                                    std::integer_sequence<int, B...>) {
     ((table[NV][B + 1] = Tile<B + 1, NV>::kFn), ...);
   };
-  [&]<int... NV>(std::integer_sequence<int, NV...>) {
-    (fill_row(std::integral_constant<int, NV + 1>{},
-              std::make_integer_sequence<int, conv_broadcasts(Registers, NV + 1)>{}),
-     ...);
-  }(std::make_integer_sequence<int, Vectors>{});
+  (fill_row(std::integral_constant<int, Vectors>{},
+            std::make_integer_sequence<int, conv_broadcasts(Registers, Vectors)>{}),
+   ...);
 }
 
 }  // namespace braze::cpu

@@ -72,6 +72,15 @@ HWY_INLINE void store_n(hn::Vec<D> v, D d, hn::TFromD<D>* p, std::size_t n) {
   }
 }
 
+/// Keeps a loaded vector in its register: compilers like to load it again for every use. Costs no
+/// instruction.
+template <class V>
+HWY_INLINE void pin([[maybe_unused]] V& v) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  asm("" : "+v"(v.raw));
+#endif
+}
+
 /// max(x, bound) and min(x, bound) where x = NaN gives NaN: x86 returns the second operand if
 /// either is NaN, Arm the NaN.
 template <class V>
