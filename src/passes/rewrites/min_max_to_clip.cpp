@@ -28,15 +28,12 @@ struct MinMaxToClip {
         return std::nullopt;
       return Match{id, node.input(0), Unary{UnaryFn::kRelu}};
     }
-    Unary op{UnaryFn::kClip, -kInfinity, kInfinity};
-    auto bound = scalar_op(graph, id, BinaryFn::kMax);
-    if (bound) {
-      op.alpha = bound->c;
-    } else if ((bound = scalar_op(graph, id, BinaryFn::kMin))) {
-      op.beta = bound->c;
-    }
+    const auto low = scalar_op(graph, id, BinaryFn::kMax);
+    const auto high = scalar_op(graph, id, BinaryFn::kMin);
+    const auto& bound = low ? low : high;
     if (!bound || std::isnan(bound->c) || !is_float(graph, bound->x)) return std::nullopt;
-    return Match{id, bound->x, op};
+    return Match{id, bound->x,
+                 Unary{UnaryFn::kClip, low ? low->c : -kInfinity, high ? high->c : kInfinity}};
   }
 
   static void rewrite(Graph& graph, const Match& match) {
