@@ -5,6 +5,7 @@
 
 #include "base/error.hpp"
 #include "exec/blobs.hpp"
+#include "exec/check_op.hpp"
 #include "graph/legality.hpp"
 #include "graph/shape.hpp"
 #include "plan/stages.hpp"
@@ -46,6 +47,7 @@ class PlanChecker {
   void check_node(const Node& node) const {
     const std::string wrong = graph::illegal(graph_, node, graph::Form::kResolved);
     if (!wrong.empty()) invalid("node '{}' ({}): {}", node.id, to_string(node.kind()), wrong);
+    check_attributes(graph_, node);
     const std::vector<TensorType> types = infer(graph_, node);
     for (std::size_t i = 0; i < node.outputs.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
