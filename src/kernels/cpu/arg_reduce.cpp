@@ -56,19 +56,14 @@ void arg_rows(const float* x, std::int64_t step, std::int64_t extent, std::int64
       index = hn::IfThenElse(hn::RebindMask(kI32, take),
                              hn::Iota(kI32, static_cast<std::int32_t>(i)), index);
     }
-    alignas(64) float values[kLanes];
-    alignas(64) std::int32_t indices[kLanes];
-    hn::Store(best, kF32, values);
-    hn::Store(index, kI32, indices);
-    int chosen = 0;
-    for (int lane = 1; lane < kLanes; ++lane) {
-      const bool same = values[lane] == values[chosen];
-      const bool further = kMax ? values[lane] > values[chosen] : values[lane] < values[chosen];
-      const bool wins_tie =
-          kLast ? indices[lane] > indices[chosen] : indices[lane] < indices[chosen];
-      if (further || (same && wins_tie)) chosen = lane;
-    }
-    where[r] = indices[chosen];
+    // Among the lanes with the extremum: the first (or last) index. Lanes differ from NaN unless
+    // all have it from element 0.
+    const Vec32 extreme = kMax ? hn::MaxOfLanes(kF32, best) : hn::MinOfLanes(kF32, best);
+    const auto is_extreme = hn::RebindMask(kI32, hn::Eq(best, extreme));
+    const auto none = hn::Set(kI32, kLast ? 0 : std::numeric_limits<std::int32_t>::max());
+    const auto candidates = hn::IfThenElse(is_extreme, index, none);
+    const auto chosen = kLast ? hn::MaxOfLanes(kI32, candidates) : hn::MinOfLanes(kI32, candidates);
+    where[r] = x[0] == x[0] ? hn::GetLane(chosen) : 0;
   }
 }
 

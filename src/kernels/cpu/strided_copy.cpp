@@ -57,6 +57,10 @@ StridedCopy::StridedCopy(std::int64_t element_bytes, std::vector<CopyAxis> axes,
   bytes_ = element_bytes * count_of(axes);
   collapse(axes);
   choose_inner(axes);
+  const auto longest =
+      std::max_element(axes.begin(), axes.end(),
+                       [](const CopyAxis& a, const CopyAxis& b) { return a.extent < b.extent; });
+  if (!axes.empty() && axes.back().extent < 8) std::iter_swap(longest, axes.end() - 1);
   outer_ = std::move(axes);
   outer_count_ = count_of(outer_);
   choose_tasks();

@@ -61,13 +61,13 @@ class StridedCopy {
   void choose_inner(std::vector<CopyAxis>& axes);
   void choose_tasks();
 
-  void (*copy_tile_)(const CopyTile&) = nullptr;
+  void (*copy_tile_)(CopyTile&) = nullptr;
   Inner inner_ = Inner::kRuns;
   std::int64_t size_ = 0;  // bytes that lie together in both boxes
   std::int64_t last_size_ =
       0;  // of the last column: less than size_ only where a long run was cut into columns
   CopyAxis rows_, columns_;
-  std::vector<CopyAxis> outer_;  // outermost first
+  std::vector<CopyAxis> outer_;  // the last is walked by addition, the others by division
   std::int64_t from_offset_ = 0, to_offset_ = 0;
   std::int64_t outer_count_ = 0;
   std::int64_t row_block_ = 1, column_block_ = 1, outer_block_ = 1;  // of one task

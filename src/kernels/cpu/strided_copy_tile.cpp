@@ -207,7 +207,7 @@ void transpose(const CopyTile& tile) {
 
 /// Each rectangle of the tile.
 template <void (*kCopy)(const CopyTile&)>
-void each_line(CopyTile tile) {
+void each_line(CopyTile& tile) {
   for (std::int64_t line = 0; line < tile.lines; ++line) {
     kCopy(tile);
     tile.from += tile.from_line;
@@ -215,7 +215,7 @@ void each_line(CopyTile tile) {
   }
 }
 
-void runs_of_any_size(const CopyTile& tile) {
+void runs_of_any_size(CopyTile& tile) {
   switch (tile.size) {
     case 1:
       return each_line<copy_runs<FixedRun<1>>>(tile);
@@ -236,7 +236,7 @@ void runs_of_any_size(const CopyTile& tile) {
   return each_line<copy_runs<OverlappingRun<8>>>(tile);
 }
 
-void copy_tile(const CopyTile& tile) {
+void copy_tile(CopyTile& tile) {
   if (tile.inner == StridedCopy::Inner::kRuns) return runs_of_any_size(tile);
   const bool fills = tile.inner == StridedCopy::Inner::kFill;
   switch (tile.size) {

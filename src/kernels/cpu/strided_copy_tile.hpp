@@ -18,9 +18,10 @@ struct CopyTile {
   std::int64_t lines = 1, from_line = 0, to_line = 0;
 };
 
-using CopyTileFn = void (*)(const CopyTile& tile);
+/// Leaves from and to behind the last line.
+using CopyTileFn = void (*)(CopyTile& tile);
 
-/// Copies a tile on the instruction set in force.
+/// Of the instruction set in force.
 CopyTileFn copy_tile_function();
 
 }  // namespace braze::cpu
