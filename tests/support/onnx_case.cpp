@@ -104,8 +104,10 @@ Outcome run_data_set(const std::filesystem::path& file, const Options& options, 
   if (!outputs) return {Verdict::kWrong, outputs.error().message};
   for (std::size_t i = 0; i < std::min(outputs->size(), data.outputs.size()); ++i) {
     const Tensor& got = outputs.value()[i];
-    const std::string what =
-        difference(got, reinterpreted(data.outputs[i], got.dtype()), tolerance);
+    // ONNX 1.12's data cuts floats to bfloat16 where ONNX rounds to nearest: up to one unit in the
+    // last place apart.
+    const Tolerance allowed = got.dtype() == DType::kBFloat16 ? Tolerance{0x1p-7, 0} : tolerance;
+    const std::string what = difference(got, reinterpreted(data.outputs[i], got.dtype()), allowed);
     if (!what.empty())
       return {Verdict::kWrong, fmt::format("output '{}': {}", model->outputs()[i].name, what)};
   }
@@ -182,6 +184,13 @@ std::vector<std::string> operators_of(const std::filesystem::path& model) {
   const onnx::ModelProto proto = parse(model);
   for (const auto& node : proto.graph().node()) types.insert(node.op_type());
   return {types.begin(), types.end()};
+}
+
+std::size_t node_count_of(const std::filesystem::path& model) {
+  std::size_t count = 0;
+  const onnx::ModelProto proto = parse(model);
+  for (const auto& node : proto.graph().node()) count += node.op_type() == "Constant" ? 0 : 1;
+  return count;
 }
 
 std::vector<std::filesystem::path> find_cases(const std::filesystem::path& root) {
