@@ -1,0 +1,1 @@
+ByJ@f`_^dbdb]`bfb`^fdcbcdcdcbccdccbdjmlnnmklnnmjjnmk`spypnflzxn`hxxb

@@ -1,0 +1,1 @@
+ByJ dccedcddeedddeeebeai^\[efc__knih
