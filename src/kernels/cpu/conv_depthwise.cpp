@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <limits>
 
 #include "base/error.hpp"
 #include "graph/elements.hpp"
@@ -16,9 +16,8 @@
 namespace braze::cpu {
 namespace {
 
-/// A row of the output is cut into chunks of this many channels, so that input rows under the taps
-/// stay near.
-constexpr std::int64_t kChunkChannels = 64;
+/// A row of the output is cut into chunks of this many channels, so that their weights stay in L1.
+constexpr std::int64_t kChunkChannels = 128;
 
 /// One spatial axis: input index = output index * stride - pad + tap * dilation.
 struct Axis {
@@ -54,7 +53,7 @@ class DepthwiseKernel final : public Kernel {
     lay_out_vectors();
     pack(*plan.graph.value(node.inputs[1]).constant,
          node.input(2) == kNoValue ? Tensor() : *plan.graph.value(node.input(2)).constant);
-    choose_loop();
+    choose_loops();
     const std::int64_t row = std::max<std::int64_t>(1, y_.w * y_.c);
     band_ = std::clamp<std::int64_t>(32768 / row, 1, h_.out);
   }
@@ -67,7 +66,10 @@ class DepthwiseKernel final : public Kernel {
                    const std::int64_t begin = static_cast<std::int64_t>(task) % bands * band_;
                    const std::int64_t end = std::min(begin + band_, h_.out);
                    for (const Chunk& chunk : chunks_) {
-                     for (std::int64_t oy = begin; oy < end; ++oy) row(arguments, n, oy, chunk);
+                     std::int64_t oy = begin;
+                     for (; pair_ != nullptr && oy + 2 <= end; oy += 2)
+                       rows(arguments, n, oy, 2, chunk);
+                     for (; oy < end; ++oy) rows(arguments, n, oy, 1, chunk);
                    }
                  });
   }
@@ -79,122 +81,141 @@ class DepthwiseKernel final : public Kernel {
     std::int64_t channel = 0, channels = 0;
   };
 
-  /// Cuts the channels into vectors. The last vectors overlap those before them rather than reach
-  /// past the channels.
+  /// Cuts the channels into vectors and those into chunks. The last vector of a kind overlaps the
+  /// one before it rather than reach past the channels. Half vectors serve a short rest, and all
+  /// channels where whole ones would straddle cache lines.
   void lay_out_vectors() {
     const DepthwiseIsa isa = depthwise_isa();
     lanes_ = isa.lanes;
     multiplier_ = y_.c / x_.c;
     const std::int64_t c = y_.c;
-    const auto add = [&](std::int64_t channel) {
-      channels_.push_back(static_cast<std::int32_t>(channel));
-    };
-    if (multiplier_ > 1 || c < (isa.halves ? lanes_ / 2 : lanes_)) {  // the last vector is partial
-      for (std::int64_t channel = 0; channel < c; channel += lanes_) add(channel);
+    const std::int64_t half = isa.halves ? lanes_ / 2 : lanes_;
+    if (multiplier_ > 1 || c < half) {
+      for (std::int64_t channel = 0; channel < c; channel += lanes_) add_vector(channel, lanes_);
       partial_ = static_cast<int>(c % lanes_);
-      chunks_ = {{0, multiplier_ > 1 ? static_cast<int>(channels_.size()) : 0, 0, 0, c}};
+      chunks_ = {{0, multiplier_ > 1 ? static_cast<int>(vectors_.size()) : 0, 0, 0, c}};
       return;
     }
-    const std::int64_t rest = c % lanes_;
-    const std::int64_t whole = c / lanes_ * lanes_;
-    std::vector<std::int64_t> halves;
-    for (std::int64_t channel = 0; channel < whole; channel += lanes_) add(channel);
-    if (rest > 0 && isa.halves && (rest <= lanes_ / 2 || whole == 0)) {
-      for (std::int64_t channel = whole; channel < c; channel += lanes_ / 2) {
-        halves.push_back(std::min(channel, c - lanes_ / 2));
+    const bool narrow = c < lanes_;
+    const std::int64_t lanes = narrow ? half : lanes_;
+    const std::int64_t in_chunk = std::max<std::int64_t>(1, kChunkChannels / lanes) * lanes;
+    for (std::int64_t begin = 0; begin < c; begin += in_chunk) {
+      const std::int64_t end = std::min(begin + in_chunk, c);
+      Chunk chunk;
+      chunk.first = static_cast<int>(vectors_.size());
+      for (std::int64_t channel = begin; channel < end; channel += lanes) {
+        const bool rest = channel + lanes > c;
+        const bool short_rest = narrow || (rest && isa.halves && channel + half >= c);
+        const std::int64_t wide = short_rest ? half : lanes;
+        add_vector(rest ? c - wide : channel, wide);
+        ++(short_rest ? chunk.half : chunk.whole);
       }
-    } else if (rest > 0) {
-      add(c - lanes_);
+      chunk.channel = vectors_[static_cast<std::size_t>(chunk.first)];
+      chunk.channels = vectors_.back() + widths_.back() - chunk.channel;
+      chunks_.push_back(chunk);
     }
-    const auto wholes = static_cast<int>(channels_.size());
-    const auto in_chunk = static_cast<int>(std::max<std::int64_t>(1, kChunkChannels / lanes_));
-    for (int first = 0; first < wholes; first += in_chunk) {
-      const int count = std::min(in_chunk, wholes - first);
-      const std::int64_t channel = channels_[static_cast<std::size_t>(first)];
-      const std::int64_t end = channels_[static_cast<std::size_t>(first + count - 1)] + lanes_;
-      chunks_.push_back({first, count, 0, channel, end - channel});
-    }
-    for (const std::int64_t channel : halves) add(channel);
-    if (chunks_.empty()) chunks_.push_back({});
-    chunks_.back().half = static_cast<int>(halves.size());
-    if (!halves.empty()) chunks_.back().channels = c - chunks_.back().channel;
+  }
+
+  void add_vector(std::int64_t channel, std::int64_t wide) {
+    vectors_.push_back(static_cast<std::int32_t>(channel));
+    widths_.push_back(wide);
   }
 
   void pack(const Tensor& weights, const Tensor& bias) {
-    const std::int64_t taps = h_.kernel * w_.kernel;
-    vector_weights_ = (1 + taps) * lanes_;
+    taps_ = h_.kernel * w_.kernel;
     const std::vector<float> w = load<float>(weights);  // [K, 1, taps]
     const std::vector<float> b = bias.defined()
                                      ? load<float>(bias)
                                      : std::vector<float>(static_cast<std::size_t>(y_.c), 0.0F);
-    packed_.assign(channels_.size() * static_cast<std::size_t>(vector_weights_), 0.0F);
-    sources_.assign(channels_.size() * static_cast<std::size_t>(lanes_), 0);
-    for (std::size_t v = 0; v < channels_.size(); ++v) {
-      float* const to = packed_.data() + v * static_cast<std::size_t>(vector_weights_);
-      for (std::int64_t lane = 0; lane < std::min(lanes_, y_.c - channels_[v]); ++lane) {
-        const std::int64_t k = channels_[v] + lane;
-        to[lane] = b[static_cast<std::size_t>(k)];
-        for (std::int64_t t = 0; t < taps; ++t)
-          to[(1 + t) * lanes_ + lane] = w[static_cast<std::size_t>(k * taps + t)];
-        sources_[v * static_cast<std::size_t>(lanes_) + static_cast<std::size_t>(lane)] =
-            static_cast<std::int32_t>(k / multiplier_);
+    for (std::size_t v = 0; v < vectors_.size(); ++v) {
+      offsets_.push_back(static_cast<std::int64_t>(packed_.size()));
+      for (std::int64_t slot = 0; slot <= taps_; ++slot) {
+        for (std::int64_t lane = 0; lane < widths_[v]; ++lane) {
+          const std::int64_t k = vectors_[v] + lane;
+          packed_.push_back(k >= y_.c   ? 0.0F
+                            : slot == 0 ? b[static_cast<std::size_t>(k)]
+                                        : w[static_cast<std::size_t>(k * taps_ + slot - 1)]);
+        }
+      }
+      for (std::int64_t lane = 0; lane < lanes_; ++lane) {
+        sources_.push_back(
+            static_cast<std::int32_t>(std::min(vectors_[v] + lane, y_.c - 1) / multiplier_));
       }
     }
   }
 
+  void choose_loops() {
+    loop_ = best_loop(1);
+    const bool square =
+        h_.kernel == w_.kernel && h_.stride == w_.stride && h_.dilation == 1 && w_.dilation == 1;
+    if (square && h_.out >= 2) pair_ = best_loop(2);
+  }
+
   /// The number of pixels at a time that costs least: overlap against the loads that a block begins
   /// with.
-  void choose_loop() {
-    DepthwiseChoice choice{w_.kernel, w_.stride, w_.dilation, 1, multiplier_ > 1, partial_ > 0};
-    std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  [[nodiscard]] DepthwiseRowFn best_loop(int rows) const {
+    DepthwiseChoice choice{w_.kernel, w_.stride,       w_.dilation, rows,
+                           1,         multiplier_ > 1, partial_ > 0};
+    DepthwiseRowFn best = nullptr;
+    std::int64_t best_cost = std::numeric_limits<std::int64_t>::max();
     for (int pixels = 1; pixels <= std::min<std::int64_t>(8, w_.out); ++pixels) {
       choice.pixels = pixels;
       const DepthwiseRowFn loop = depthwise_row(choice);
       const std::int64_t cost = ceil_div(w_.out, pixels) * (pixels + 1);
-      if (loop == nullptr || cost > best) continue;
-      best = cost;
-      loop_ = loop;
+      if (loop == nullptr || cost >= best_cost) continue;
+      best_cost = cost;
+      best = loop;
     }
+    return best;
   }
 
-  void row(const KernelArguments& arguments, std::int64_t n, std::int64_t oy,
-           const Chunk& chunk) const noexcept {
+  /// Output rows oy ... oy + count - 1 of image n, count at most 2, with their epilogue.
+  void rows(const KernelArguments& arguments, std::int64_t n, std::int64_t oy, std::int64_t count,
+            const Chunk& chunk) const noexcept {
     // Tap rows on the image: 0 <= oy * stride - pad + i * dilation < in.
     const std::int64_t top = oy * h_.stride - h_.pad;
     const std::int64_t first = top < 0 ? ceil_div(-top, h_.dilation) : 0;
-    const std::int64_t end =
-        top < h_.in ? std::min(h_.kernel, ceil_div(h_.in - top, h_.dilation)) : 0;
+    const std::int64_t end = top < h_.in ? ceil_div(h_.in - top, h_.dilation) : 0;
     DepthwiseRow row;
-    row.tap_rows = std::max<std::int64_t>(0, end - first);
-    row.first_tap = row.tap_rows > 0 ? first * w_.kernel * lanes_ : 0;
     row.in = static_cast<const float*>(arguments.inputs[static_cast<std::size_t>(input_)]) +
              n * x_.stride_n;
-    if (row.tap_rows > 0) row.in += (top + first * h_.dilation) * x_.stride_h;
+    if (count == 2) {
+      row.in += top * x_.stride_h;
+      row.pair_lo = first;
+      row.pair_hi = end;
+    } else {
+      row.tap_rows = std::max<std::int64_t>(0, std::min(end, h_.kernel) - first);
+      if (row.tap_rows > 0) {
+        row.in += (top + first * h_.dilation) * x_.stride_h;
+        row.first_tap = first * w_.kernel;
+      }
+    }
     row.in_row = h_.dilation * x_.stride_h;
     row.in_pixel = x_.stride_w;
     row.in_width = w_.in;
     row.out = static_cast<float*>(arguments.outputs[0]) + n * y_.stride_n + oy * y_.stride_h;
+    row.out_row = y_.stride_h;
     row.out_pixel = y_.stride_w;
     row.out_width = w_.out;
     row.kernel_w = w_.kernel;
     row.stride_w = w_.stride;
     row.dilation_w = w_.dilation;
     row.pad_w = w_.pad;
-    row.weights = packed_.data() + chunk.first * vector_weights_;
-    row.vector_weights = vector_weights_;
-    row.channels = channels_.data() + chunk.first;
+    row.weights = packed_.data() + offsets_[static_cast<std::size_t>(chunk.first)];
+    row.taps = taps_;
+    row.channels = vectors_.data() + chunk.first;
     row.sources = sources_.data();
     row.whole = chunk.whole;
     row.half = chunk.half;
     row.partial = partial_;
     row.clamp = clamp_;
-    loop_(row);
+    (count == 2 ? pair_ : loop_)(row);
     if (epilogue_.empty()) return;
     Tile tile;
     tile.data = row.out + chunk.channel;
     tile.n = n;
     tile.pixel = oy * w_.out;
-    tile.pixels = w_.out;
+    tile.pixels = count * w_.out;
     tile.stride_pixel = y_.stride_w;
     tile.channel = chunk.channel;
     tile.channels = chunk.channels;
@@ -206,14 +227,17 @@ class DepthwiseKernel final : public Kernel {
   Image x_, y_;
   Axis h_, w_;
   int input_ = 0;
-  std::int64_t lanes_ = 1, multiplier_ = 1, vector_weights_ = 0;
+  std::int64_t lanes_ = 1, multiplier_ = 1, taps_ = 1;
   std::int64_t band_ = 1;  // output rows of one task
   int partial_ = 0;
-  std::vector<std::int32_t> channels_;  // first output channel of each vector
-  std::vector<std::int32_t> sources_;   // input channel of each lane
+  std::vector<std::int32_t> vectors_;  // first output channel of each
+  std::vector<std::int64_t> widths_;   // lanes of each
+  std::vector<std::int64_t> offsets_;  // of each in packed_
+  std::vector<std::int32_t> sources_;  // input channel of each lane
   std::vector<Chunk> chunks_;
   std::vector<float> packed_;
-  DepthwiseRowFn loop_ = nullptr;
+  DepthwiseRowFn loop_ = nullptr;  // one output row
+  DepthwiseRowFn pair_ = nullptr;  // two of them; null where there is no such loop
 };
 
 Support supports(const Graph& graph, const Node& node, const Device&) {
@@ -254,7 +278,8 @@ Work work(const Graph& graph, const Group& group, const Candidate&, const Device
   const bool fixed =
       (width == 3 || width == 5) && window.strides.back() <= 2 && window.dilations.back() == 1;
   const bool expand = y[1] != graph.value(node.inputs[0]).shape[1];
-  const double efficiency = used * (expand ? 0.1 : fixed ? 0.6 : 0.4);
+  const double rate = !fixed ? 0.4 : width == 5 ? 0.75 : window.strides.back() == 1 ? 0.8 : 0.5;
+  const double efficiency = used * (expand ? 0.1 : rate);
   return streaming_work(graph, group, 2 * taps * static_cast<double>(element_count(y)), efficiency);
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/cpu/isa.hpp"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/cpu/simd.hpp"
 
@@ -19,6 +20,7 @@ constexpr bool kHalves = HWY_TARGET == HWY_AVX3;
 template <class D>
 struct Adjacent {
   using V = hn::Vec<D>;
+  static constexpr int kWide = static_cast<int>(hn::MaxLanes(D()));
   HWY_INLINE V load(const float* p) const { return hn::LoadU(D(), p); }
   HWY_INLINE V weight(const float* p) const { return hn::LoadU(D(), p); }
   HWY_INLINE void store(V v, float* p) const { hn::StoreU(v, D(), p); }
@@ -27,6 +29,7 @@ struct Adjacent {
 /// The first n of a vector's channels; those behind them may not be touched.
 struct Partial {
   using V = Vec32;
+  static constexpr int kWide = kLanes;
   std::size_t n;
   HWY_INLINE V load(const float* p) const { return load_n(kF32, p, n); }
   HWY_INLINE V weight(const float* p) const { return hn::LoadU(kF32, p); }
@@ -36,6 +39,7 @@ struct Partial {
 /// Channels of the input that each serve several of the output.
 struct Expanded {
   using V = Vec32;
+  static constexpr int kWide = kLanes;
   const std::int32_t* source;
   std::size_t n;
   HWY_INLINE V load(const float* p) const {
@@ -53,25 +57,60 @@ struct FixedTaps {
   template <int R>
   static constexpr int kColumns = (R - 1) * kStride + kWidth;
 
-  /// acc[r] += sum of one tap row. `p` is column 0 of the block; columns outside of [lo, hi) do not
-  /// exist.
-  template <int R, bool kClip, class A>
-  static HWY_INLINE void add(const DepthwiseRow& row, const A& access, const float* p,
-                             const float* w, std::int64_t lo, std::int64_t hi,
-                             typename A::V (&acc)[R]) {
-    typename A::V tap[kWidth];
-    unroll<kWidth>([&](auto k) BRAZE_INLINE { tap[k] = access.weight(w + k * kLanes); });
+  /// Loads the columns of an input row that exist ([lo, hi) of the block's), and calls
+  /// f(x, pixel, tap) for each pixel and tap that a column serves.
+  template <int R, bool kClip, class A, class F>
+  static HWY_INLINE void for_columns(const DepthwiseRow& row, const A& access, const float* p,
+                                     std::int64_t lo, std::int64_t hi, const F& f) {
     unroll<kColumns<R>>([&](auto column) BRAZE_INLINE {
       constexpr int c = decltype(column)::value;
       if (!kClip || (c >= lo && c < hi)) {
         const auto x = access.load(p);
         unroll<R>([&](auto pixel) BRAZE_INLINE {
-          constexpr int r = decltype(pixel)::value;
-          constexpr int k = c - r * kStride;
-          if constexpr (k >= 0 && k < kWidth) acc[r] = hn::MulAdd(x, tap[k], acc[r]);
+          constexpr int k = c - decltype(pixel)::value * kStride;
+          if constexpr (k >= 0 && k < kWidth) f(x, pixel, std::integral_constant<int, k>{});
         });
       }
       p += row.in_pixel;
+    });
+  }
+
+  /// One output row. `p` is column 0 of the block under the first tap row in use.
+  template <int R, bool kClip, class A>
+  static HWY_INLINE void sum(const DepthwiseRow& row, const A& access, const float* p,
+                             const float* w, std::int64_t lo, std::int64_t hi,
+                             typename A::V (&acc)[1][R]) {
+    w += row.first_tap * A::kWide;
+    for (std::int64_t i = 0; i < row.tap_rows; ++i, p += row.in_row, w += kWidth * A::kWide) {
+      typename A::V tap[kWidth];
+      unroll<kWidth>([&](auto k) BRAZE_INLINE { tap[k] = access.weight(w + k * A::kWide); });
+      for_columns<R, kClip>(row, access, p, lo, hi, [&](auto x, auto r, auto k) BRAZE_INLINE {
+        acc[0][r] = hn::MulAdd(x, tap[k], acc[0][r]);
+      });
+    }
+  }
+
+  /// Two output rows, whose windows are square and share input rows. `p` is column 0 of the block
+  /// in input row 0 of the upper window; input rows outside of [pair_lo, pair_hi) do not exist.
+  template <int R, bool kClip, class A>
+  static HWY_INLINE void sum(const DepthwiseRow& row, const A& access, const float* p,
+                             const float* w, std::int64_t lo, std::int64_t hi,
+                             typename A::V (&acc)[2][R]) {
+    unroll<kWidth + kStride>([&](auto input_row) BRAZE_INLINE {
+      constexpr int i = decltype(input_row)::value;  // tap row of the upper window
+      if (!kClip || (i >= row.pair_lo && i < row.pair_hi)) {
+        typename A::V tap[2][kWidth];  // of the upper and the lower window
+        unroll<kWidth>([&](auto k) BRAZE_INLINE {
+          if constexpr (i < kWidth) tap[0][k] = access.weight(w + (i * kWidth + k) * A::kWide);
+          if constexpr (i >= kStride)
+            tap[1][k] = access.weight(w + ((i - kStride) * kWidth + k) * A::kWide);
+        });
+        for_columns<R, kClip>(row, access, p, lo, hi, [&](auto x, auto r, auto k) BRAZE_INLINE {
+          if constexpr (i < kWidth) acc[0][r] = hn::MulAdd(x, tap[0][k], acc[0][r]);
+          if constexpr (i >= kStride) acc[1][r] = hn::MulAdd(x, tap[1][k], acc[1][r]);
+        });
+      }
+      p += row.in_row;
     });
   }
 };
@@ -81,119 +120,124 @@ struct AnyTaps {
   static constexpr bool kFixed = false;
 
   template <int R, bool kClip, class A>
-  static HWY_INLINE void add(const DepthwiseRow& row, const A& access, const float* p,
+  static HWY_INLINE void sum(const DepthwiseRow& row, const A& access, const float* p,
                              const float* w, std::int64_t lo, std::int64_t hi,
-                             typename A::V (&acc)[R]) {
-    for (std::int64_t k = 0; k < row.kernel_w; ++k, w += kLanes) {
-      const auto tap = access.weight(w);
-      const std::int64_t first = k * row.dilation_w;
-      unroll<R>([&](auto r) BRAZE_INLINE {
-        const std::int64_t c = first + r * row.stride_w;
-        if (!kClip || (c >= lo && c < hi))
-          acc[r] = hn::MulAdd(access.load(p + c * row.in_pixel), tap, acc[r]);
-      });
+                             typename A::V (&acc)[1][R]) {
+    w += row.first_tap * A::kWide;
+    for (std::int64_t i = 0; i < row.tap_rows; ++i, p += row.in_row) {
+      for (std::int64_t k = 0; k < row.kernel_w; ++k, w += A::kWide) {
+        const auto tap = access.weight(w);
+        const std::int64_t first = k * row.dilation_w;
+        unroll<R>([&](auto r) BRAZE_INLINE {
+          const std::int64_t c = first + r * row.stride_w;
+          if (!kClip || (c >= lo && c < hi)) {
+            acc[0][r] = hn::MulAdd(access.load(p + c * row.in_pixel), tap, acc[0][r]);
+          }
+        });
+      }
     }
   }
 };
 
-/// R adjacent pixels by one vector of channels.
-template <class Taps, int R, bool kClip, class A>
+/// kRows by R adjacent pixels of one vector of channels.
+template <class Taps, int kRows, int R, bool kClip, class A>
 HWY_INLINE void block(const DepthwiseRow& row, const A& access, const float* in,
                       const float* packed, float* out, std::int64_t lo, std::int64_t hi) {
-  typename A::V acc[R];
-  unroll<R>([&](auto r) BRAZE_INLINE { acc[r] = access.weight(packed); });
-  const float* w = packed + kLanes + row.first_tap;
-  for (std::int64_t i = 0; i < row.tap_rows; ++i) {
-    Taps::template add<R, kClip>(row, access, in, w, lo, hi, acc);
-    in += row.in_row;
-    w += row.kernel_w * kLanes;
-  }
+  typename A::V acc[kRows][R];
+  unroll<kRows * R>([&](auto i) BRAZE_INLINE { acc[i / R][i % R] = access.weight(packed); });
+  Taps::template sum<R, kClip>(row, access, in, packed + A::kWide, lo, hi, acc);
   const hn::DFromV<typename A::V> d;
   const auto floor = hn::Set(d, row.clamp.lo), ceiling = hn::Set(d, row.clamp.hi);
-  unroll<R>([&](auto r) BRAZE_INLINE {
-    access.store(min_keep_nan(max_keep_nan(acc[r], floor), ceiling), out + r * row.out_pixel);
+  unroll<kRows * R>([&](auto i) BRAZE_INLINE {
+    access.store(min_keep_nan(max_keep_nan(acc[i / R][i % R], floor), ceiling),
+                 out + i / R * row.out_row + i % R * row.out_pixel);
   });
 }
 
-/// R adjacent pixels, all vectors. `in` is column 0 of the block.
-template <class Taps, int R, bool kClip, bool kExpand>
+/// The same of all vectors. `in` is column 0 of the block.
+template <class Taps, int kRows, int R, bool kClip, bool kExpand>
 HWY_INLINE void pixels(const DepthwiseRow& row, const float* in, float* out, std::int64_t lo,
                        std::int64_t hi) {
   const float* packed = row.weights;
   const std::int32_t* channel = row.channels;
+  const auto next = [&](const auto& access, std::int64_t source) BRAZE_INLINE {
+    block<Taps, kRows, R, kClip>(row, access, in + source, packed, out + *channel, lo, hi);
+    packed += (1 + row.taps) * std::remove_cvref_t<decltype(access)>::kWide;
+    ++channel;
+  };
   if constexpr (kExpand) {
-    for (int v = 0; v < row.whole; ++v, packed += row.vector_weights) {
+    for (int v = 0; v < row.whole; ++v) {
       const bool last = v + 1 == row.whole && row.partial > 0;
-      const Expanded access{row.sources + v * kLanes,
-                            static_cast<std::size_t>(last ? row.partial : kLanes)};
-      block<Taps, R, kClip>(row, access, in, packed, out + channel[v], lo, hi);
+      next(
+          Expanded{row.sources + v * kLanes, static_cast<std::size_t>(last ? row.partial : kLanes)},
+          0);
     }
     return;
   }
-  for (int v = 0; v < row.whole; ++v, packed += row.vector_weights, ++channel) {
-    block<Taps, R, kClip>(row, Adjacent<F32>(), in + *channel, packed, out + *channel, lo, hi);
-  }
+  for (int v = 0; v < row.whole; ++v) next(Adjacent<F32>(), *channel);
   if constexpr (kHalves) {
-    for (int v = 0; v < row.half; ++v, packed += row.vector_weights, ++channel) {
-      block<Taps, R, kClip>(row, Adjacent<hn::Half<F32>>(), in + *channel, packed, out + *channel,
-                            lo, hi);
-    }
+    for (int v = 0; v < row.half; ++v) next(Adjacent<hn::Half<F32>>(), *channel);
   }
   if constexpr (!Taps::kFixed) {
-    if (row.partial > 0) {
-      block<Taps, R, kClip>(row, Partial{static_cast<std::size_t>(row.partial)}, in, packed, out,
-                            lo, hi);
-    }
+    if (row.partial > 0) next(Partial{static_cast<std::size_t>(row.partial)}, 0);
   }
 }
 
-template <class Taps, int R, bool kExpand>
+template <class Taps, int kRows, int R, bool kExpand>
 void row_loop(const DepthwiseRow& row) {
   const std::int64_t columns = (R - 1) * row.stride_w + (row.kernel_w - 1) * row.dilation_w + 1;
+  const bool clip = kRows == 2 && (row.pair_lo > 0 || row.pair_hi < row.kernel_w + row.stride_w);
   for (std::int64_t o = 0; o < row.out_width; o += R) {
-    const std::int64_t at =
-        std::min(o, row.out_width - R);  // the last block overlaps the one before it
+    const std::int64_t at = std::min(o, row.out_width - R);  // the last block overlaps
     const std::int64_t first = at * row.stride_w - row.pad_w;
     const float* const in = row.in + first * row.in_pixel;
     float* const out = row.out + at * row.out_pixel;
     const std::int64_t lo = -first, hi = row.in_width - first;
-    if (lo <= 0 && hi >= columns) {
-      pixels<Taps, R, false, kExpand>(row, in, out, 0, columns);
+    if (lo <= 0 && hi >= columns && !clip) {
+      pixels<Taps, kRows, R, false, kExpand>(row, in, out, 0, columns);
     } else {
-      pixels<Taps, R, true, kExpand>(row, in, out, lo, hi);
+      pixels<Taps, kRows, R, true, kExpand>(row, in, out, lo, hi);
     }
   }
 }
 
-template <class Taps>
-DepthwiseRowFn fixed(int pixels) {
+template <class Taps, int kRows>
+DepthwiseRowFn find_fixed(int pixels) {
   switch (pixels) {
     case 1:
-      return row_loop<Taps, 1, false>;
+      return kRows == 1 ? row_loop<Taps, 1, 1, false> : nullptr;
     case 2:
-      return row_loop<Taps, 2, false>;
+      return kRows == 1 ? row_loop<Taps, 1, 2, false> : nullptr;
     case 4:
-      return row_loop<Taps, 4, false>;
+      return row_loop<Taps, kRows, 4, false>;
     case 5:
-      return row_loop<Taps, 5, false>;
+      return row_loop<Taps, kRows, 5, false>;
     case 7:
-      return row_loop<Taps, 7, false>;
+      if constexpr (kRows * 7 < kRegisters / 2) return row_loop<Taps, kRows, 7, false>;
+      return nullptr;
     default:
       return nullptr;
   }
 }
 
 DepthwiseRowFn find_row(const DepthwiseChoice& choice) {
+  const int pixels = choice.pixels;
+  const bool one = choice.rows == 1;
   if (!choice.expand && !choice.partial && choice.dilation_w == 1) {
-    if (choice.kernel_w == 3 && choice.stride_w == 1) return fixed<FixedTaps<3, 1>>(choice.pixels);
-    if (choice.kernel_w == 3 && choice.stride_w == 2) return fixed<FixedTaps<3, 2>>(choice.pixels);
-    if (choice.kernel_w == 5 && choice.stride_w == 1) return fixed<FixedTaps<5, 1>>(choice.pixels);
-    if (choice.kernel_w == 5 && choice.stride_w == 2) return fixed<FixedTaps<5, 2>>(choice.pixels);
+    if (choice.kernel_w == 3 && choice.stride_w == 1)
+      return one ? find_fixed<FixedTaps<3, 1>, 1>(pixels) : find_fixed<FixedTaps<3, 1>, 2>(pixels);
+    if (choice.kernel_w == 3 && choice.stride_w == 2)
+      return one ? find_fixed<FixedTaps<3, 2>, 1>(pixels) : find_fixed<FixedTaps<3, 2>, 2>(pixels);
+    if (choice.kernel_w == 5 && choice.stride_w == 1 && one)
+      return find_fixed<FixedTaps<5, 1>, 1>(pixels);
+    if (choice.kernel_w == 5 && choice.stride_w == 2 && one)
+      return find_fixed<FixedTaps<5, 2>, 1>(pixels);
   }
-  if (choice.pixels == 4)
-    return choice.expand ? row_loop<AnyTaps, 4, true> : row_loop<AnyTaps, 4, false>;
-  if (choice.pixels == 1)
-    return choice.expand ? row_loop<AnyTaps, 1, true> : row_loop<AnyTaps, 1, false>;
+  if (!one) return nullptr;
+  if (pixels == 4)
+    return choice.expand ? row_loop<AnyTaps, 1, 4, true> : row_loop<AnyTaps, 1, 4, false>;
+  if (pixels == 1)
+    return choice.expand ? row_loop<AnyTaps, 1, 1, true> : row_loop<AnyTaps, 1, 1, false>;
   return nullptr;
 }
 

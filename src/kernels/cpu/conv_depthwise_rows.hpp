@@ -24,10 +24,10 @@ struct DepthwiseRow {
   std::int64_t out_pixel = 0, out_width = 0;
   std::int64_t kernel_w = 1, stride_w = 1, dilation_w = 1, pad_w = 0;
 
-  const float* weights = nullptr;   // packed, of vector 0
-  std::int64_t vector_weights = 0;  // from vector to vector
-  std::int64_t first_tap = 0;       // floats from a vector's first tap row to the first one in use
-  std::int64_t tap_rows = 0;        // in use
+  const float* weights = nullptr;  // packed, of vector 0
+  std::int64_t taps = 0;           // of a vector
+  std::int64_t first_tap = 0;      // the first one in use
+  std::int64_t tap_rows = 0;       // in use
 
   const std::int32_t* channels = nullptr;  // first output channel of each vector
   const std::int32_t* sources =
@@ -36,6 +36,9 @@ struct DepthwiseRow {
   int half = 0;   // then vectors of L / 2, where there are such
   int partial =
       0;  // lanes of the only vector, where there are fewer channels than its lanes; 0: none
+  // Loops of two output rows: from the upper to the lower one, and the rows of the input under both
+  // windows that exist.
+  std::int64_t out_row = 0, pair_lo = 0, pair_hi = 0;
   Clamp clamp;
 };
 using DepthwiseRowFn = void (*)(const DepthwiseRow& row);
@@ -47,16 +50,17 @@ struct DepthwiseIsa {
 };
 DepthwiseIsa depthwise_isa();
 
-/// The loop for a window row, `pixels` at a time; out_width must be at least that. Fastest for
-/// kernels of 3 and 5 without dilation and strides up to 2 (then `partial` must be 0). `expand`:
-/// multiplier > 1.
+/// The loop that computes `rows` output rows (1, or 2), `pixels` of each at a time; out_width must
+/// be at least that. Fastest for kernels of 3 and 5 without dilation and with strides up to 2,
+/// where `partial` must be 0. Two rows: square windows, without dilation. `expand`: multiplier > 1.
 struct DepthwiseChoice {
   std::int64_t kernel_w = 1, stride_w = 1, dilation_w = 1;
+  int rows = 1;
   int pixels = 1;
   bool expand = false;
   bool partial = false;
 };
-/// Null where there is no loop for that many pixels.
+/// Null where there is no such loop.
 DepthwiseRowFn depthwise_row(const DepthwiseChoice& choice);
 
 }  // namespace braze::cpu
