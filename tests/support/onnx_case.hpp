@@ -44,8 +44,7 @@ Outcome run_case(const std::filesystem::path& folder, const Options& options,
 /// Operator types of a model's nodes, each once, sorted; empty for a file that is no model.
 std::vector<std::string> operators_of(const std::filesystem::path& model);
 
-/// Number of a model's nodes, those of Constant operators not counted; 0 for a file that is no
-/// model.
+/// Number of a model's nodes; 0 for a file that is no model.
 std::size_t node_count_of(const std::filesystem::path& model);
 
 /// Folders below `root` that hold a model.onnx, sorted; empty if `root` is not there.
