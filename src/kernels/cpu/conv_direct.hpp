@@ -162,6 +162,10 @@ struct ConvChoice {
 
 ConvGeometry conv_geometry(const Plan& plan, const KernelPlan& kernel, const ConvChoice& choice);
 
+/// Parts to cut the work into: four a worker even out their pace; one below 400 kFLOP is not worth
+/// handing out.
+std::int64_t conv_parts(const ConvGeometry& geometry, std::int64_t workers);
+
 /// Packs weights [K, C/group, taps] and biases (null: zeros) of all groups to packed_floats()
 /// floats.
 void conv_pack(const ConvGeometry& geometry, const float* weights, const float* bias,

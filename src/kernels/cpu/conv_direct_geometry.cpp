@@ -209,9 +209,10 @@ void choose_segment(ConvGeometry& g, const Device& device, int lanes, std::int64
   g.rows = 1;
   g.segment = g.w.out;
   if (is_linear(g)) {
-    const std::int64_t pixels =
-        budget / 8 / (4 * g.channels);  // read again for every block of channels
-    g.segment = std::min(g.w.out, std::max(2 * unit, pixels));
+    // The segment is read again for every block of channels; and every worker gets some.
+    const std::int64_t cached = budget / 4 / (4 * g.channels);
+    const std::int64_t shared = ceil_div(g.w.out, conv_parts(g, device.units));
+    g.segment = std::min({g.w.out, std::max(2 * unit, cached), std::max(2 * unit, shared)});
   }
   while (g.segment > 2 * unit && ring_bytes() > budget) g.segment = ceil_div(g.segment, 2);
   g.segment = std::min(g.w.out, round_up(ceil_div(g.w.out, ceil_div(g.w.out, g.segment)), unit));
@@ -281,6 +282,15 @@ ConvGeometry conv_geometry(const Plan& plan, const KernelPlan& kernel, const Con
   choose_taps(g);
   cut_channels(g, tiles);
   return g;
+}
+
+std::int64_t conv_parts(const ConvGeometry& g, std::int64_t workers) {
+  if (workers <= 1) return 1;
+  const double flops = 2.0 * static_cast<double>(g.taps() * g.channels * g.outputs) *
+                       static_cast<double>(g.batch * g.groups) *
+                       static_cast<double>(g.d.out * g.h.out * g.w.out);
+  const double parts = std::min(4.0 * static_cast<double>(workers), flops / 4e5);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(parts));
 }
 
 void conv_pack(const ConvGeometry& g, const float* weights, const float* bias, float* packed) {

@@ -58,20 +58,12 @@ ConvDirectKernel::Cut ConvDirectKernel::cut(std::size_t workers) const {
   Cut cut;
   cut.segments = ceil_div(g_.w.out, g_.segment);
   const std::int64_t base = g_.batch * g_.groups * g_.d.out * cut.segments;
-  if (workers > 1) {
-    // Four tasks a worker even out their pace; one below 100 kFLOP is not worth handing out.
-    const double flops = 2.0 * static_cast<double>(g_.taps() * g_.channels * g_.outputs) *
-                         static_cast<double>(base * g_.h.out * g_.segment);
-    const auto wanted =
-        static_cast<std::int64_t>(std::min(4.0 * static_cast<double>(workers), flops / 1e5));
-    std::int64_t missing = ceil_div(std::max<std::int64_t>(wanted, 1), base);
-    const std::int64_t bands = ceil_div(g_.h.out, g_.rows);
-    cut.rows = std::min(missing, bands);
-    missing = ceil_div(missing, cut.rows);
-    cut.blocks = std::min(missing, static_cast<std::int64_t>(g_.blocks.size()));
-    missing = ceil_div(missing, cut.blocks);
-    cut.rows = std::min(cut.rows * missing, g_.h.out);
-  }
+  std::int64_t missing = ceil_div(conv_parts(g_, static_cast<std::int64_t>(workers)), base);
+  cut.rows = std::min(missing, ceil_div(g_.h.out, g_.rows));
+  missing = ceil_div(missing, cut.rows);
+  cut.blocks = std::min(missing, static_cast<std::int64_t>(g_.blocks.size()));
+  missing = ceil_div(missing, cut.blocks);
+  cut.rows = std::min(cut.rows * missing, g_.h.out);
   cut.tasks = base * cut.rows * cut.blocks;
   return cut;
 }
@@ -152,6 +144,13 @@ void ConvDirectKernel::run_part(const Run& run, const Part& part,
     for (std::size_t b = part.block_begin; b < part.block_end; ++b) {
       for (std::int64_t i = 0; i < end - begin; ++i) {
         run_row(run, part, begin + i, g_.blocks[b], scratch.taps + i * pitch, scratch.buffer);
+        if (epilogue_.empty()) continue;
+        // Channels-last, all blocks of a pixel at once: they are neighbours.
+        if (g_.y.stride_c != 1) {
+          run_epilogue(run, part, begin + i, b, b + 1);
+        } else if (b + 1 == part.block_end) {
+          run_epilogue(run, part, begin + i, part.block_begin, part.block_end);
+        }
       }
     }
   }
@@ -230,7 +229,7 @@ std::int64_t ConvDirectKernel::find_taps(const float* x, const Part& part, std::
   return count;
 }
 
-/// One block of output channels of a row segment: sums, clamp, store, epilogue.
+/// One block of output channels of a row segment: sums, clamp, store.
 void ConvDirectKernel::run_row(const Run& run, const Part& part, std::int64_t row,
                                const ConvBlock& block, const ConvTap* taps,
                                float* buffer) const noexcept {
@@ -264,16 +263,24 @@ void ConvDirectKernel::run_row(const Run& run, const Part& part, std::int64_t ro
     copy.channels = block.count;
     copy_(copy);
   }
-  if (!epilogue_.empty()) {
-    epilogue_.apply(run.arguments, {.data = y,
-                                    .n = part.n,
-                                    .pixel = pixel,
-                                    .pixels = part.columns,
-                                    .stride_pixel = g_.y.stride_w,
-                                    .channel = channel,
-                                    .channels = block.count,
-                                    .stride_channel = g_.y.stride_c});
-  }
+}
+
+/// Blocks [block_begin, block_end) of a row segment that has been stored.
+void ConvDirectKernel::run_epilogue(const Run& run, const Part& part, std::int64_t row,
+                                    std::size_t block_begin, std::size_t block_end) const noexcept {
+  const std::int64_t first = g_.blocks[block_begin].first;
+  const ConvBlock& last = g_.blocks[block_end - 1];
+  Tile tile;
+  tile.n = part.n;
+  tile.pixel = (part.d * g_.h.out + row) * g_.w.out + part.column;
+  tile.pixels = part.columns;
+  tile.stride_pixel = g_.y.stride_w;
+  tile.channel = part.group * g_.outputs + first;
+  tile.channels = last.first + last.count - first;
+  tile.stride_channel = g_.y.stride_c;
+  tile.data = run.y + tile.n * g_.y.stride_n + tile.pixel * tile.stride_pixel +
+              tile.channel * tile.stride_channel;
+  epilogue_.apply(run.arguments, tile);
 }
 
 /// Covers the segment with inner loops: even shares of pixels, or as many vectors of pixels as fit.

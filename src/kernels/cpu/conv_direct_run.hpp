@@ -41,6 +41,8 @@ class ConvDirectKernel final : public Kernel {
                          ConvTap* taps) const noexcept;
   void run_row(const Run& run, const Part& part, std::int64_t row, const ConvBlock& block,
                const ConvTap* taps, float* buffer) const noexcept;
+  void run_epilogue(const Run& run, const Part& part, std::int64_t row, std::size_t block_begin,
+                    std::size_t block_end) const noexcept;
   void run_tiles(ConvTile tile, std::int64_t columns, const ConvBlock& block) const noexcept;
 
   ConvGeometry g_;
