@@ -108,9 +108,10 @@ class PanelKernel final : public Kernel {
     double best = 0;
     for (std::int64_t vectors = 1; vectors <= kConvMaxVectors; ++vectors) {
       if (tiles_.broadcasts(static_cast<int>(vectors)) == 0) continue;
+      const std::int64_t whole = total / vectors;
       const std::int64_t rest = total % vectors;
       const double cost =
-          static_cast<double>(total / vectors) * cost_of(vectors) + (rest > 0 ? cost_of(rest) : 0);
+          static_cast<double>(whole) * cost_of(vectors) + (rest > 0 ? cost_of(rest) : 0);
       if (width_ == 0 || cost < best) {
         best = cost;
         width_ = vectors * tiles_.lanes;

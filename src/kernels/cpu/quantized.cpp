@@ -58,8 +58,8 @@ Work work(const Graph& graph, const Group& group, const Candidate&, const Device
   const auto elements = static_cast<double>(element_count(graph.value(node.output()).shape));
   if (node.kind() != OpKind::kQLinearConv) return streaming_work(graph, group, 6 * elements, 0.3);
   const Shape& w = graph.value(node.input(3)).shape;
-  const double terms = w[0] == 0 ? 0 : static_cast<double>(element_count(w) / w[0]);
-  return streaming_work(graph, group, 2 * terms * elements, 0.2);
+  const std::int64_t filter = w[0] == 0 ? 0 : element_count(w) / w[0];
+  return streaming_work(graph, group, 2 * static_cast<double>(filter) * elements, 0.2);
 }
 
 std::unique_ptr<Kernel> build(const Plan& plan, const KernelPlan& kernel) {

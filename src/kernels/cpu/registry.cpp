@@ -5,12 +5,12 @@
 namespace braze::cpu {
 
 const std::vector<Row>& rows() {
-  static const std::vector<Row> kRows = {
+  static const std::vector<Row> all = {
       conv_depthwise(), conv_direct(), gemm(),     pointwise(), softmax(), reduce(),
       instance_norm(),  lrn(),         resize(),   quantized(), concat(),  transpose(),
       slice(),          gather(),      relayout(), reference(),
   };
-  return kRows;
+  return all;
 }
 
 Registry registry() {
