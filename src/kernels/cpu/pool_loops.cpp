@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "graph/window.hpp"
 #include "kernels/cpu/simd.hpp"
@@ -40,22 +41,51 @@ HWY_INLINE void for_tap_rows(const PoolTaps& taps, const F& f) {
   }
 }
 
-/// kPixels adjacent pixels by kVectors vectors of channels.
-template <class Op, int kPixels, int kVectors, class Load, class Store>
-HWY_INLINE void block(const PoolPixels& p, const float* in, float* out, const Load& load,
-                      const Store& store) {
-  Vec32 acc[kPixels * kVectors];
-  unroll<kPixels * kVectors>([&](auto i) BRAZE_INLINE { acc[i] = splat(Op::kNone); });
+/// Calls f(tap, i) with the address of each tap of vector i of kPixels by kVectors.
+template <int kPixels, int kVectors, class F>
+HWY_INLINE void for_taps(const PoolPixels& p, const float* in, const F& f) {
   for_tap_rows(p.taps, [&](std::int64_t offset) BRAZE_INLINE {
     const float* tap = in + offset;
     for (std::int64_t w = 0; w < p.taps.count_w; ++w, tap += p.taps.step_w) {
       unroll<kPixels * kVectors>([&](auto i) BRAZE_INLINE {
-        acc[i] = Op::join(acc[i], load(tap + i / kVectors * p.in_pixel + i % kVectors * kLanes));
+        f(tap + i / kVectors * p.in_pixel + i % kVectors * kLanes, i);
       });
     }
   });
+}
+
+/// kPixels adjacent pixels by kVectors vectors of channels.
+template <class Op, int kPixels, int kVectors, class Load, class Store>
+HWY_INLINE void block(const PoolPixels& p, const float* in, float* out, const Load& load,
+                      const Store& store) {
+  constexpr int kCount = kPixels * kVectors;
+  Vec32 acc[kCount];
+  unroll<kCount>([&](auto i) BRAZE_INLINE { acc[i] = splat(Op::kNone); });
+  if constexpr (std::is_same_v<Op, Maximum>) {
+    // Sums tell NaN, in other pipes than those that are busy with maxima: a maximum that keeps NaN
+    // costs three times as much.
+    Vec32 sum[kCount];
+    unroll<kCount>([&](auto i) BRAZE_INLINE { sum[i] = hn::Zero(kF32); });
+    for_taps<kPixels, kVectors>(p, in, [&](const float* tap, auto i) BRAZE_INLINE {
+      const Vec32 x = load(tap);
+      acc[i] = hn::Max(x, acc[i]);  // in this order x is loaded once for both
+      sum[i] = hn::Add(sum[i], x);
+    });
+    Vec32 all = sum[0];
+    unroll<kCount - 1>([&](auto i) BRAZE_INLINE { all = hn::Add(all, sum[i + 1]); });
+    if (!hn::AllFalse(kF32, hn::IsNaN(all))) {  // NaN, or infinities of both signs
+      unroll<kCount>([&](auto i) BRAZE_INLINE { acc[i] = splat(Op::kNone); });
+      for_taps<kPixels, kVectors>(p, in, [&](const float* tap, auto i) BRAZE_INLINE {
+        acc[i] = Op::join(acc[i], load(tap));
+      });
+    }
+  } else {
+    for_taps<kPixels, kVectors>(p, in, [&](const float* tap, auto i) BRAZE_INLINE {
+      acc[i] = Op::join(acc[i], load(tap));
+    });
+  }
   const Vec32 scale = splat(p.scale);
-  unroll<kPixels * kVectors>([&](auto i) BRAZE_INLINE {
+  unroll<kCount>([&](auto i) BRAZE_INLINE {
     store(Op::finish(acc[i], scale), out + i / kVectors * p.out_pixel + i % kVectors * kLanes);
   });
 }
@@ -85,12 +115,16 @@ HWY_INLINE void all_channels(const PoolPixels& p, const float* in, float* out) {
 
 template <class Op>
 void pixels(const PoolPixels& p) {
-  const float* in = p.in;
-  float* out = p.out;
-  std::int64_t left = p.pixels;
-  for (; left >= 4; left -= 4, in += 4 * p.in_pixel, out += 4 * p.out_pixel)
-    all_channels<Op, 4>(p, in, out);
-  for (; left > 0; --left, in += p.in_pixel, out += p.out_pixel) all_channels<Op, 1>(p, in, out);
+  if (p.pixels < 4) {
+    for (std::int64_t o = 0; o < p.pixels; ++o) {
+      all_channels<Op, 1>(p, p.in + o * p.in_pixel, p.out + o * p.out_pixel);
+    }
+    return;
+  }
+  for (std::int64_t o = 0; o < p.pixels; o += 4) {
+    const std::int64_t at = std::min(o, p.pixels - 4);  // the last ones overlap those before them
+    all_channels<Op, 4>(p, p.in + at * p.in_pixel, p.out + at * p.out_pixel);
+  }
 }
 
 /// One output of a row in model layout, taps [first, first + count) of each tap row; `in` is under
