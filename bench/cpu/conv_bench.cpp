@@ -16,8 +16,6 @@
 namespace braze::bench {
 namespace {
 
-using cpu::KernelArguments;
-
 /// An image [1, channels, size, size] and a square filter, padded to keep the size at stride 1.
 struct Layer {
   const char* name;
@@ -109,7 +107,8 @@ class Problem {
   }
 
   [[nodiscard]] double flops() const {
-    return 2.0 * static_cast<double>(y_.count()) * static_cast<double>(w_.count() / layer_.outputs);
+    return 2.0 * static_cast<double>(y_.count()) * static_cast<double>(w_.count()) /
+           static_cast<double>(layer_.outputs);
   }
 
   /// Largest error of some outputs, over the sum of their terms' magnitudes.

@@ -120,7 +120,7 @@ Isa best_isa() { return {"EMU128", 4}; }
 /// The best set, or a lesser one that BRAZE_ISA asks for. What the machine cannot run is not
 /// obeyed.
 Isa chosen_isa() {
-  const Isa best = best_isa();
+  Isa best = best_isa();
   const char* wish = std::getenv("BRAZE_ISA");
   const std::string name = wish == nullptr ? "" : wish;
   if (name == "AVX2" && best.name == "AVX3") return {"AVX2", 32};

@@ -171,7 +171,7 @@ void check(const Case& c, unsigned seed) {
   const Tensor want = interpret(b.graph, b.inputs).front();
   const Tensor sums = magnitudes(c, b);
   const double u = std::ldexp(1, -24);
-  const double terms = std::sqrt(static_cast<double>(b.w.count() / c.outputs));
+  const double terms = std::sqrt(static_cast<double>(b.w.count()) / static_cast<double>(c.outputs));
   const double slope = c.after == After::kHardSwish ? 1.5 : 1;
   for (std::int64_t i = 0; i < got.count(); ++i) {
     const double g = got.as<float>()[i];

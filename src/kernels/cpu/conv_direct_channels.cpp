@@ -38,9 +38,8 @@ class Strided {
       return p;
     } else {
       constexpr int kShift = __builtin_ctz(I);
-      const auto address = reinterpret_cast<std::uintptr_t>(p);
-      return reinterpret_cast<T*>(address +
-                                  static_cast<std::uintptr_t>(odd_[I >> kShift] << kShift));
+      using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+      return reinterpret_cast<T*>(reinterpret_cast<Byte*>(p) + (odd_[I >> kShift] << kShift));
     }
   }
 
@@ -51,20 +50,20 @@ class Strided {
 template <class D, int P, int NV>
 void channel_tile(const ConvTile& tile) {
   using V = hn::Vec<D>;
-  constexpr D d{};
+  const D d;
   constexpr int kL = static_cast<int>(hn::MaxLanes(D{}));
-  // Few accumulators would wait for each other: sum U steps apart.
-  constexpr int U = P * NV >= 8 ? 1 : P * NV >= 4 ? 2 : 4;
+  // Few accumulators would wait for each other: sum kUnroll steps apart.
+  constexpr int kUnroll = P * NV >= 8 ? 1 : P * NV >= 4 ? 2 : 4;
   constexpr std::int64_t kStep = NV * kL;
 
   V acc[P][NV];
-  V more[U][P][NV];  // sums of steps 1 ... U - 1
+  V more[kUnroll][P][NV];  // sums of steps 1 ... kUnroll - 1
   const float* bias = tile.bias;
   unroll<NV>([&](auto j) BRAZE_INLINE {
     const V start = hn::LoadU(d, bias + j * kL);
     unroll<P>([&](auto i) BRAZE_INLINE { acc[i][j] = start; });
-    if constexpr (U > 1) {
-      unroll<U - 1>([&](auto u) BRAZE_INLINE {
+    if constexpr (kUnroll > 1) {
+      unroll<kUnroll - 1>([&](auto u) BRAZE_INLINE {
         unroll<P>([&](auto i) BRAZE_INLINE { more[u + 1][i][j] = hn::Zero(d); });
       });
     }
@@ -89,10 +88,11 @@ void channel_tile(const ConvTile& tile) {
     const float* x = tap->x + x_offset;
     const float* w = all_w + tap->index * tap_step;
     const float* const end = w + tap_step;
-    if constexpr (U > 1) {
-      for (const float* const last = end - (U - 1) * kStep; w < last; w += U * kStep, x += U) {
+    if constexpr (kUnroll > 1) {
+      for (const float* const last = end - (kUnroll - 1) * kStep; w < last;
+           w += kUnroll * kStep, x += kUnroll) {
         step(x, w, std::integral_constant<int, 0>{}, acc);
-        unroll<U - 1>([&](auto u) BRAZE_INLINE {
+        unroll<kUnroll - 1>([&](auto u) BRAZE_INLINE {
           step(x, w, std::integral_constant<int, u + 1>{}, more[u + 1]);
         });
       }
@@ -101,7 +101,7 @@ void channel_tile(const ConvTile& tile) {
       step(x, w, std::integral_constant<int, 0>{}, acc);
     }
   }
-  unroll<U - 1>([&](auto u) BRAZE_INLINE {
+  unroll<kUnroll - 1>([&](auto u) BRAZE_INLINE {
     unroll<P>([&](auto i) BRAZE_INLINE {
       unroll<NV>([&](auto j) BRAZE_INLINE { acc[i][j] = hn::Add(acc[i][j], more[u + 1][i][j]); });
     });

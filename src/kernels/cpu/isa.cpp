@@ -11,8 +11,8 @@ namespace {
 
 /// The machine's own list, taken before the first choice narrows Highway's.
 const std::vector<std::int64_t>& supported_targets() {
-  static const std::vector<std::int64_t> kTargets = hwy::SupportedAndGeneratedTargets();
-  return kTargets;
+  static const std::vector<std::int64_t> targets = hwy::SupportedAndGeneratedTargets();
+  return targets;
 }
 
 bool is_portable(std::string_view name) { return name == "EMU128" || name == "SCALAR"; }
