@@ -123,10 +123,11 @@ struct BenchCommand {
   [[nodiscard]] std::string text_of(const PlanSummary& plan, const Times& times,
                                     const std::vector<double>& kernels) const {
     std::string text = fmt::format(
-        "{} on {}: min {:.1f} us, median {:.1f} us, p99 {:.1f} us ({} iterations, {} launches)\n"
+        "{} on {}: min {:.1f} us, median {:.1f} us, p99 {:.1f} us ({}, {})\n"
         "{:.1f} runs per second\n",
         printable(model.file.string()), printable(plan.device), times.front(), median(times),
-        percentile(times, 0.99), times.size(), plan.launches, 1e6 / mean(times));
+        percentile(times, 0.99), count_text(times.size(), "iteration"),
+        count_text(static_cast<std::size_t>(plan.launches), "launch"), 1e6 / mean(times));
     const double total = std::accumulate(kernels.begin(), kernels.end(), 0.0);
     if (per_kernel)
       text += fmt::format("\n{:>10}  {:>6}  {:>8}  kernel\n", "us", "share", "GFLOP/s");

@@ -29,8 +29,8 @@ struct CompileCommand {
                            {"launches", plan.launches},
                            {"peak_bytes", plan.peak_bytes}}));
     } else {
-      print_out(fmt::format("{}: {} kernels for {}\n", printable(output.string()),
-                            plan.kernels.size(), plan.device));
+      print_out(fmt::format("{}: {} for {}\n", printable(output.string()),
+                            count_text(plan.kernels.size(), "kernel"), plan.device));
     }
   }
 };

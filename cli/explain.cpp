@@ -56,7 +56,7 @@ std::string kernels_text(const PlanSummary& plan) {
 std::string folded_text(const PlanSummary& plan) {
   std::map<std::string, std::vector<std::string>> by_target;
   for (const FoldedNode& node : plan.folded) by_target[node.into].push_back(node.node);
-  std::string text = fmt::format("\nfolded: {} nodes\n", plan.folded.size());
+  std::string text = fmt::format("\nfolded: {}\n", count_text(plan.folded.size(), "node"));
   for (const auto& [into, nodes] : by_target)
     text += fmt::format("  into {}: {}\n", printable(into), joined(nodes));
   return text;
@@ -65,7 +65,7 @@ std::string folded_text(const PlanSummary& plan) {
 std::string refused_text(const PlanSummary& plan) {
   std::map<std::string, std::vector<const NotFused*>> by_rule;
   for (const NotFused& join : plan.not_fused) by_rule[join.rule].push_back(&join);
-  std::string text = fmt::format("\nnot fused: {} joins\n", plan.not_fused.size());
+  std::string text = fmt::format("\nnot fused: {}\n", count_text(plan.not_fused.size(), "join"));
   for (const auto& [rule, joins] : by_rule) {
     text += fmt::format("  {} ({})\n", printable(rule), joins.size());
     for (const NotFused* join : joins)
@@ -78,9 +78,10 @@ std::string text_of(const std::string& file, const PlanSummary& plan) {
   double est_us = 0;
   for (const KernelSummary& kernel : plan.kernels) est_us += kernel.est_us;
   return fmt::format(
-             "{} on {}: {} kernels, {} launches, about {:.0f} us\n"
+             "{} on {}: {}, {}, about {:.0f} us\n"
              "intermediates {} (largest live set {}), constants {}\n\n",
-             printable(file), printable(plan.device), plan.kernels.size(), plan.launches, est_us,
+             printable(file), printable(plan.device), count_text(plan.kernels.size(), "kernel"),
+             count_text(static_cast<std::size_t>(plan.launches), "launch"), est_us,
              bytes_text(static_cast<double>(plan.peak_bytes)),
              bytes_text(static_cast<double>(plan.largest_live_bytes)),
              bytes_text(static_cast<double>(plan.constant_bytes))) +

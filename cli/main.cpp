@@ -32,6 +32,9 @@ int run(int argc, char** argv) {
   cli::add_devices(app, action);
   cli::add_tune(app, action);
 
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommand_no_throw(argv[1]) == nullptr)
+    return report(ErrorCode::kUsage,
+                  fmt::format("'{}' is no command (braze --help lists them)", argv[1]));
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help, --version

@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <memory>
 #include <set>
@@ -35,34 +34,18 @@ std::string file_name(const std::string& output, const std::string& extension,
 }
 
 /// Writes under another name first, so that a reader sees the old file or the whole new one.
-template <class Write>
-void write_atomically(const std::filesystem::path& file, const Write& write) {
-  // The extension stays at the end: it chooses the format of tensors.
-  const std::filesystem::path part =
-      file.parent_path() / fmt::format(".{}.{}", getpid(), file.filename().string());
-  const auto drop_part = [&part] {
-    std::error_code ignored;
-    std::filesystem::remove(part, ignored);
-  };
-  try {
-    write(part);
-  } catch (...) {
-    drop_part();
-    throw;
-  }
-  std::error_code error;
-  std::filesystem::rename(part, file, error);
-  if (error) {
-    drop_part();
-    fail(ErrorCode::kIo, "cannot write {}: {}", file.string(), error.message());
-  }
-}
-
 void write_text(const std::filesystem::path& file, const std::string& text) {
-  std::ofstream stream(file, std::ios::binary);
+  const std::filesystem::path part =
+      file.parent_path() / fmt::format(".{}.{}.tmp", file.filename().string(), getpid());
+  std::ofstream stream(part, std::ios::binary);
   stream << text;
   stream.close();
-  if (!stream) fail(ErrorCode::kIo, "cannot write {}: {}", file.string(), std::strerror(errno));
+  std::error_code error(stream ? 0 : errno, std::generic_category());
+  if (!error) std::filesystem::rename(part, file, error);
+  if (!error) return;
+  std::error_code ignored;
+  std::filesystem::remove(part, ignored);
+  fail(ErrorCode::kIo, "cannot write '{}': {}", file.string(), error.message());
 }
 
 struct RunCommand {
@@ -89,9 +72,7 @@ struct RunCommand {
       const Tensor& tensor = outputs[i];
       const char* extension = tensor.dtype() == DType::kBFloat16 ? ".pb" : ".npy";
       const std::string name = file_name(infos[i].name, extension, taken);
-      write_atomically(folder / name, [&tensor](const std::filesystem::path& part) {
-        unwrap(write_tensor(part, tensor));
-      });
+      unwrap(write_tensor(folder / name, tensor));
       list.push_back({{"name", infos[i].name},
                       {"file", name},
                       {"dtype", to_string(tensor.dtype())},
@@ -99,9 +80,7 @@ struct RunCommand {
       text += fmt::format("{}  {}  {}\n", printable((folder / name).string()),
                           printable(infos[i].name), type_text(tensor.dtype(), tensor.shape()));
     }
-    write_atomically(folder / "outputs.json", [&list](const std::filesystem::path& part) {
-      write_text(part, json_text(list));
-    });
+    write_text(folder / "outputs.json", json_text(list));
     print_out(model.json ? json_text(list) : text);
   }
 };

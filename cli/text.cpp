@@ -32,6 +32,10 @@ std::string joined(std::span<const std::string> names) {
   return result;
 }
 
+std::string count_text(std::size_t count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : noun == "launch" ? "es" : "s");
+}
+
 std::string bytes_text(double bytes) {
   if (bytes < 1e3) return fmt::format("{:.0f} B", bytes);
   if (bytes < 1e6) return fmt::format("{:.3g} kB", bytes / 1e3);

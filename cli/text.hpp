@@ -14,6 +14,8 @@ namespace braze::cli {
 std::string printable(std::string_view text);
 /// "a, b, c", each printable.
 std::string joined(std::span<const std::string> names);
+/// "1 kernel", "2 kernels"
+std::string count_text(std::size_t count, std::string_view noun);
 /// "1.18 MB"
 std::string bytes_text(double bytes);
 /// "float[1,3,224,224]"
