@@ -32,9 +32,11 @@ int run(int argc, char** argv) {
   cli::add_devices(app, action);
   cli::add_tune(app, action);
 
-  if (argc > 1 && argv[1][0] != '-' && app.get_subcommand_no_throw(argv[1]) == nullptr)
+  const auto is_named = [argv](const CLI::App* command) { return command->check_name(argv[1]); };
+  if (argc > 1 && argv[1][0] != '-' && app.get_subcommands(is_named).empty()) {
     return report(ErrorCode::kUsage,
                   fmt::format("'{}' is no command (braze --help lists them)", argv[1]));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // --help, --version
