@@ -58,7 +58,12 @@ HWY_INLINE Reduced reduce_by_ln2(Vec32 x) {
   const Vec32 n = hn::Round(hn::Mul(x, splat(1.44269504f)));
   Vec32 r = hn::NegMulAdd(n, splat(0.693359375f), x);  // exact: 9 bits
   r = hn::NegMulAdd(n, splat(-2.12194440e-4f), r);     // ln 2 - 0.693359375
+#if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
+  // A cast of NaN is undefined there; r is NaN already.
+  return {r, hn::ConvertTo(kI32, hn::IfThenElseZero(hn::Eq(n, n), n))};
+#else
   return {r, hn::ConvertTo(kI32, n)};
+#endif
 }
 
 /// e^r for |r| <= ln 2 / 2.
