@@ -54,6 +54,12 @@ class ConvTransposeKernel final : public Kernel {
   void run(const KernelArguments& arguments) const noexcept override;
 
  private:
+  enum class Mode : std::uint8_t {
+    kChannels,   // vectors along output channels, x channels-last
+    kPixels,     // vectors along pixels, x in planes with zeros on both sides: few output channels
+    kDepthwise,  // vectors along channels of both
+  };
+
   /// Output rows [begin, end) of plane od of an image and a group.
   struct Part {
     std::int64_t n = 0, group = 0, od = 0, begin = 0, end = 0;
@@ -64,12 +70,16 @@ class ConvTransposeKernel final : public Kernel {
     ConvTap* taps = nullptr;
   };
 
+  void lay_out_input();
   void lay_out_blocks();
   void pack_dense(const float* w, const float* bias);
   void pack_depthwise(const float* w, const float* bias);
   void copy_input(const KernelArguments& arguments) const noexcept;
   void dense_row(const Part& part, std::int64_t oh, const ConvBlock& block) const noexcept;
+  void pixel_row(const Part& part, std::int64_t oh) const noexcept;
   void depthwise(const Part& part) const noexcept;
+  template <class F>
+  void for_tap_rows(const Part& part, std::int64_t oh, const F& f) const noexcept;
   void finish(const KernelArguments& arguments, const Part& part) const noexcept;
 
   [[nodiscard]] std::int64_t taps() const { return d_.kernel * h_.kernel * w_.kernel; }
@@ -81,16 +91,18 @@ class ConvTransposeKernel final : public Kernel {
   Clamp clamp_;
   Operand x_operand_;
   Image x_, y_;
-  Image from_;  // where loops read x: x itself, or its copy
+  Image from_;               // where loops read x: x itself, or its copy
+  std::int64_t margin_ = 0;  // kPixels: zeros before column 0 of a row
   TransposeAxis d_, h_, w_;
   std::int64_t groups_ = 1, channels_ = 1, outputs_ = 1;  // the latter two of a group
   std::int64_t band_ = 1;                                 // output rows of one task
-  bool is_depthwise_ = false;
-  bool copies_x_ = false;   // x is in model layout: a channels-last copy is made first
+  Mode mode_ = Mode::kChannels;
+  bool copies_x_ = false;   // from_ is a copy that is made first
   bool buffers_y_ = false;  // y is in model layout: rows are computed channels-last, then copied
   ConvCopyFn copy_ = nullptr;
 
-  const ConvTiles* tiles_ = nullptr;
+  const ConvTiles* tiles_ = nullptr;        // kChannels
+  const ConvTiles* pixel_tiles_ = nullptr;  // kPixels
   std::vector<ConvBlock> blocks_;
   std::int64_t group_floats_ = 0;
   std::vector<float> packed_;  // by group, block: [tap][channel][width], then [width] of bias
