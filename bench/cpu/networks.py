@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Whole networks on the CPU: Braze beside ONNX Runtime, answers compared first, times in turns.
+
+Networks come from --models (every .onnx in those folders) and from PyPI's rapidocr. The table goes
+to stdout and, with the command, the date and the machine, to --output.
+"""
+import argparse
+import datetime
+import json
+import math
+import pathlib
+import shlex
+import sys
+
+import onnxruntime
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import peer  # noqa: E402
+
+ROOT = HERE.parent.parent
+LARGEST_ERROR = 1e-3  # of an output's range, against ONNX Runtime without optimisation
+OCR_DIMS = {"det": {"x.2": 480, "x.3": 640}, "cls": {"x.2": 48, "x.3": 192}, "rec": {"x.3": 320}}
+
+
+def networks(folders):
+    """(name, file, dims)"""
+    found = []
+    for folder in folders:
+        for file in sorted(pathlib.Path(folder).glob("*.onnx")):
+            found.append((file.stem, file, {}))
+    for task, file in peer.ocr_models().items():
+        found.append((file.stem, file, OCR_DIMS[task]))
+    return found
+
+
+def measure(program, file, dims, threads, rounds, iterations):
+    model = peer.bind(peer.load_model(file), dims)
+    feeds = peer.random_feeds(model)
+    braze = peer.Braze(program, file, threads, dims)
+    error = peer.worst_error(braze.run(feeds),
+                             peer.OnnxRuntime(model, threads, optimise=False).run(feeds))
+    plan = braze.explain()
+    row = {"nodes": len(model.graph.node), "launches": plan["launches"], "error": error}
+    if error > LARGEST_ERROR:
+        return row
+    row |= peer.in_turns(braze, peer.OnnxRuntime(model, threads), feeds, rounds, iterations)
+    row["ratio"] = row["braze"]["min_us"] / row["onnxruntime"]["min_us"]
+    return row
+
+
+def line(name, row):
+    counts = f"{row['nodes']} / {row['launches']}"
+    if "ratio" not in row:
+        return f"| {name} | {counts} | | | | WRONG: {row['error']:.1e} |"
+    mine, theirs = (f"{row[k]['min_us'] / 1e3:.3f} / {row[k]['median_us'] / 1e3:.3f}"
+                    for k in ("braze", "onnxruntime"))
+    return f"| {name} | {counts} | {mine} | {theirs} | {row['ratio']:.2f} | {row['error']:.1e} |"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--braze", default=ROOT / "build/release/bin/braze")
+    parser.add_argument("--models", nargs="*", default=[ROOT.parent / "shared" / "models"])
+    parser.add_argument("--only", help="networks whose name holds this text")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--iterations", type=int, default=50, help="of each in each round")
+    parser.add_argument("--output", type=pathlib.Path,
+                        default=ROOT / "bench" / "results" / "cpu_networks")
+    args = parser.parse_args()
+
+    head = ["| network | nodes / launches | Braze ms (min / median) | ONNX Runtime ms | ratio of "
+            "minima | error / range |", "|---|---|---|---|---|---|"]
+    print("\n".join(head))
+    rows, lines = {}, []
+    for name, file, dims in networks(args.models):
+        if args.only and args.only not in name:
+            continue
+        try:
+            rows[name] = measure(args.braze, file, dims, args.threads, args.rounds,
+                                 args.iterations)
+            lines.append(line(name, rows[name]))
+        except RuntimeError as error:
+            rows[name] = {"failed": str(error)}
+            lines.append(f"| {name} | | | | | {error} |")
+        print(lines[-1], flush=True)
+
+    ratios = [row["ratio"] for row in rows.values() if "ratio" in row]
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else float("nan")
+    summary = f"Geometric mean over {len(ratios)} networks: {mean:.3f}"
+    print(summary)
+    about = {"command": shlex.join(["bench/cpu/networks.py", *sys.argv[1:]]),
+             "date": datetime.date.today().isoformat(), "hardware": peer.hardware(),
+             "onnxruntime": onnxruntime.__version__, "threads": args.threads}
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    args.output.with_suffix(".json").write_text(
+        json.dumps(about | {"geometric_mean": mean, "networks": rows}, indent=1) + "\n")
+    args.output.with_suffix(".md").write_text(
+        "# Networks on the CPU\n\n" + "".join(f"{key}: {value}  \n" for key, value in about.items())
+        + "\n" + "\n".join(head + lines) + f"\n\n{summary}\n")
+    return 0 if rows and len(ratios) == len(rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

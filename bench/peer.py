@@ -1,0 +1,160 @@
+"""Braze and ONNX Runtime on one model: the same inputs, answers compared, times taken in turns."""
+import json
+import os
+import pathlib
+import platform
+import statistics
+import subprocess
+import tempfile
+import time
+
+import numpy as np
+import onnx
+import onnxruntime
+
+
+def load_model(file):
+    """A model without initializers among its inputs: where they are listed, ONNX Runtime must
+    expect them to change, does not pack the weights and runs up to four times slower."""
+    model = onnx.load(file)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    return model
+
+
+def bind(model, dims):
+    """Gives symbolic dimensions a value: by NAME or INPUT.AXIS as --dim does, the batch 1."""
+    for value in model.graph.input:
+        for axis, dim in enumerate(value.type.tensor_type.shape.dim):
+            if dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0:
+                continue
+            extent = dims.get(f"{value.name}.{axis}", dims.get(dim.dim_param))
+            dim.dim_value = extent if extent is not None or axis else 1
+    return model
+
+
+class OnnxRuntime:
+    def __init__(self, model, threads, optimise=True):
+        options = onnxruntime.SessionOptions()
+        level = onnxruntime.GraphOptimizationLevel
+        options.graph_optimization_level = (level.ORT_ENABLE_ALL if optimise
+                                            else level.ORT_DISABLE_ALL)
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        self.session = onnxruntime.InferenceSession(model.SerializeToString(), options,
+                                                    providers=["CPUExecutionProvider"])
+
+    def run(self, feeds):
+        names = [output.name for output in self.session.get_outputs()]
+        return dict(zip(names, self.session.run(None, feeds)))
+
+    def times(self, feeds, iterations, warm_ups=10):
+        """Microseconds of each run."""
+        for _ in range(warm_ups):
+            self.session.run(None, feeds)
+        times = []
+        for _ in range(iterations):
+            start = time.perf_counter_ns()
+            self.session.run(None, feeds)
+            times.append((time.perf_counter_ns() - start) / 1e3)
+        return times
+
+
+class Braze:
+    """A network compiled to an engine file in a temporary folder."""
+
+    def __init__(self, program, file, threads, dims=None):
+        self.program = str(program)
+        self.threads = ["--threads", str(threads)]
+        self.folder = tempfile.TemporaryDirectory(prefix="braze_")
+        self.engine = pathlib.Path(self.folder.name) / "engine"
+        self.model = [str(file)]
+        for name, extent in (dims or {}).items():
+            self.model += ["--dim", f"{name}={extent}"]
+        self("compile", *self.model, "-o", str(self.engine))
+
+    def __call__(self, command, *arguments):
+        done = subprocess.run([self.program, command, *arguments], capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip() or f"braze {command} exited {done.returncode}")
+        return done.stdout
+
+    def explain(self):
+        return json.loads(self("explain", *self.model, "--json"))
+
+    def explain_text(self):
+        return self("explain", *self.model)
+
+    def run(self, feeds):
+        folder = pathlib.Path(self.folder.name)
+        arguments = []
+        for i, (name, value) in enumerate(feeds.items()):
+            np.save(folder / f"{i}.npy", value)
+            arguments += ["--input", f"{name}={folder / f'{i}.npy'}"]
+        out = folder / "out"
+        listed = json.loads(self("run", str(self.engine), *arguments, *self.threads,
+                                 "--output-dir", str(out), "--json"))
+        return {output["name"]: np.load(out / output["file"]) for output in listed}
+
+    def bench(self, iterations):
+        return json.loads(self("bench", str(self.engine), *self.threads, "--json", "--iters",
+                               str(iterations)))
+
+
+def worst_error(got, expected):
+    """The largest difference of any output, as a fraction of that output's range (taken for 1e-3
+    where it is less: ONNX Runtime's Sigmoid is off by 1e-7 even where the result is tiny)."""
+    worst = 0.0
+    for name, want in expected.items():
+        have = got[name]
+        if have.shape != want.shape or have.dtype != want.dtype:
+            return float("inf")
+        a, b = have.astype(np.float64), want.astype(np.float64)
+        if not np.array_equal(np.isfinite(a), np.isfinite(b)):
+            return float("inf")
+        finite = np.isfinite(b)
+        span = np.abs(b[finite]).max(initial=1e-3)
+        worst = max(worst, float(np.abs(a[finite] - b[finite]).max(initial=0.0)) / span)
+    return worst
+
+
+def in_turns(braze, runtime, feeds, rounds=5, iterations=50):
+    """{"braze": {"min_us", "median_us"}, "onnxruntime": ...} over rounds of one, then the other."""
+    mine, theirs = [], []
+    for _ in range(rounds):
+        theirs.append(runtime.times(feeds, iterations))
+        mine.append(braze.bench(max(iterations, 50)))
+    return {"braze": {"min_us": min(r["min_us"] for r in mine),
+                      "median_us": statistics.median(r["median_us"] for r in mine)},
+            "onnxruntime": {"min_us": min(map(min, theirs)),
+                            "median_us": statistics.median(map(statistics.median, theirs))}}
+
+
+def random_feeds(model, seed=0):
+    rng = np.random.default_rng(seed)
+    feeds = {}
+    for value in model.graph.input:
+        tensor = value.type.tensor_type
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        shape = [dim.dim_value for dim in tensor.shape.dim]
+        feeds[value.name] = rng.uniform(-1, 1, shape).astype(dtype)
+    return feeds
+
+
+def ocr_models():
+    """The text detection, direction and recognition networks of PyPI's rapidocr, by task."""
+    import importlib.util
+    folder = pathlib.Path(importlib.util.find_spec("rapidocr").origin).parent / "models"
+    return {task: next(folder.glob(f"*_{task}_*.onnx")) for task in ("det", "cls", "rec")}
+
+
+def hardware():
+    cpu = platform.processor() or platform.machine()
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            cpu = line.split(":", 1)[1].strip()
+            break
+    return f"{cpu}, {len(os.sched_getaffinity(0))} cores"
