@@ -125,14 +125,31 @@ HWY_INLINE void transpose_block(D d, const CopyTile& tile, std::int64_t row, std
   }
 }
 
-/// All columns of kBlock rows; false if there are fewer columns than lanes.
+/// Start of the blocks of `size` that cover [0, count), the last one overlapping the one before.
+template <class F>
+HWY_INLINE void each_block(std::int64_t count, std::int64_t size, F&& f) {
+  for (std::int64_t begin = 0; begin < count; begin += size) f(std::min(begin, count - size));
+}
+
+/// The whole tile in blocks of lanes(d) columns; false if it has fewer. Rows by rows, so that what
+/// is written lies together; or `columns_first`, so that all that is loaded of a cache line is used
+/// before another column takes its place.
 template <class D>
-HWY_INLINE bool transpose_columns(D d, const CopyTile& tile, std::int64_t row) {
+HWY_INLINE bool transpose_blocks(D d, const CopyTile& tile, bool columns_first) {
+  constexpr auto kBlock = static_cast<std::int64_t>(16 / sizeof(hn::TFromD<D>));
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   if (tile.columns < lanes) return false;
-  std::int64_t column = 0;
-  for (; column + lanes <= tile.columns; column += lanes) transpose_block(d, tile, row, column);
-  if (column < tile.columns) transpose_block(d, tile, row, tile.columns - lanes);
+  if (columns_first) {
+    each_block(tile.columns, lanes, [&](std::int64_t column) BRAZE_INLINE {
+      each_block(tile.rows, kBlock,
+                 [&](std::int64_t row) BRAZE_INLINE { transpose_block(d, tile, row, column); });
+    });
+  } else {
+    each_block(tile.rows, kBlock, [&](std::int64_t row) BRAZE_INLINE {
+      each_block(tile.columns, lanes,
+                 [&](std::int64_t column) BRAZE_INLINE { transpose_block(d, tile, row, column); });
+    });
+  }
   return true;
 }
 
@@ -194,13 +211,13 @@ void transpose(const CopyTile& tile) {
   if (tile.columns >= 2 && tile.columns <= 4 && (zip(d, tile) || zip(d128, tile))) return;
   if (tile.rows >= 2 && tile.rows <= 4 && (unzip(d, tile) || unzip(d128, tile))) return;
   if (tile.rows < kBlock) return transpose_scalar<T>(tile, 0, tile.rows);
-  for (std::int64_t row = 0; row < tile.rows; row += kBlock) {
-    const std::int64_t start =
-        std::min(row, tile.rows - kBlock);  // the last block overlaps the one before
-    if (!transpose_columns(d, tile, start) && !transpose_columns(d128, tile, start)) {
-      transpose_scalar<T>(tile, start, start + kBlock);
-    }
-  }
+  // A cache set has few places: columns a multiple of 4 KB apart all share one, of 512 bytes apart
+  // every eighth.
+  const bool crowded = tile.from_column % 512 == 0;
+  const hn::CappedTag<T, 32 / sizeof(T)> d256;
+  if (tile.from_column % 4096 == 0 && transpose_blocks(d256, tile, true)) return;
+  if (transpose_blocks(d, tile, crowded) || transpose_blocks(d128, tile, crowded)) return;
+  transpose_scalar<T>(tile, 0, tile.rows);
 }
 
 #endif
