@@ -5,6 +5,7 @@
 #include "model/bind_dims.hpp"
 #include "model/read_onnx.hpp"
 #include "passes/pipeline.hpp"
+#include "passes/promote_half.hpp"
 #include "plan/make_plan.hpp"
 #include "select.hpp"
 #include "state.hpp"
@@ -20,6 +21,7 @@ Model compile_graph(Graph graph, const Options& options) {
   bind_dims(graph, options.dims);
   bind_constants(graph, options.constants);
   resolve_graph(graph);
+  if (options.compute_dtype_io) promote_half_and_borders(graph);
 
   auto state = std::make_shared<Model::State>();
   state->max_error = options.max_error;

@@ -5,7 +5,7 @@
 
 #include "base/error.hpp"
 #include "exec/blobs.hpp"
-#include "exec/check_op.hpp"
+#include "graph/check_attributes.hpp"
 #include "graph/legality.hpp"
 #include "graph/shape.hpp"
 #include "plan/stages.hpp"

@@ -1,6 +1,7 @@
 #include "graph/verify.hpp"
 
 #include "base/error.hpp"
+#include "graph/check_attributes.hpp"
 #include "graph/legality.hpp"
 #include "graph/shape.hpp"
 
@@ -86,6 +87,7 @@ class Verifier {
 
   [[nodiscard]] std::vector<TensorType> inferred(const Node& node) const {
     try {
+      check_attributes(graph_, node);
       return infer(graph_, node);
     } catch (const Exception& error) {
       fail(ErrorCode::kInternal, "internal error: after {}: {}", after_, error.what());

@@ -37,20 +37,8 @@ void narrow_output(Graph& graph, GraphOutput& output) {
                         output.name + "/cast", {});
 }
 
-}  // namespace
-
-int promote_half(Graph& graph) {
-  std::vector<ValueId> kept;  // as they are: what users see
-  for (const ValueId input : graph.inputs) {
-    if (!is_half(graph.value(input).dtype)) continue;
-    widen_input(graph, input);
-    kept.push_back(input);
-  }
-  for (GraphOutput& output : graph.outputs) {
-    if (!is_half(graph.value(output.value).dtype) || graph.is_input(output.value)) continue;
-    narrow_output(graph, output);
-    kept.push_back(output.value);
-  }
+/// Every 16-bit value but those in `kept` becomes float32. Returns the number of values changed.
+int promote_all_but(Graph& graph, const std::vector<ValueId>& kept) {
   std::vector<bool> keep(static_cast<std::size_t>(graph.value_count()), false);
   for (const ValueId id : kept) keep[static_cast<std::size_t>(id)] = true;
 
@@ -71,5 +59,24 @@ int promote_half(Graph& graph) {
   }
   return changed;
 }
+
+}  // namespace
+
+int promote_half(Graph& graph) {
+  std::vector<ValueId> kept;  // as they are: what users see
+  for (const ValueId input : graph.inputs) {
+    if (!is_half(graph.value(input).dtype)) continue;
+    widen_input(graph, input);
+    kept.push_back(input);
+  }
+  for (GraphOutput& output : graph.outputs) {
+    if (!is_half(graph.value(output.value).dtype) || graph.is_input(output.value)) continue;
+    narrow_output(graph, output);
+    kept.push_back(output.value);
+  }
+  return promote_all_but(graph, kept);
+}
+
+int promote_half_and_borders(Graph& graph) { return promote_all_but(graph, {}); }
 
 }  // namespace braze

@@ -13,4 +13,7 @@ namespace braze {
 /// number of values changed.
 int promote_half(Graph& graph);
 
+/// The same for graph inputs and outputs too: they become float32 (--io-dtype compute).
+int promote_half_and_borders(Graph& graph);
+
 }  // namespace braze

@@ -153,5 +153,10 @@ TEST_F(VerifyTest, IllegalAttributes) {
   EXPECT_THAT(broken(), HasSubstr("with group 2"));
 }
 
+TEST_F(VerifyTest, AttributesOutOfRange) {
+  net_.graph.node(0).as<Conv>()->window.strides = {0, 1};
+  EXPECT_THAT(broken(), HasSubstr("node 'n0' (Conv): its window"));
+}
+
 }  // namespace
 }  // namespace braze

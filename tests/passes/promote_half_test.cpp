@@ -33,6 +33,18 @@ TEST(PromoteHalf, InnerValuesAreFloat32AndTheBorderKeepsItsDtype) {
   }
 }
 
+TEST(PromoteHalf, WithTheBordersNothingIs16BitsAndNothingIsCast) {
+  for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+    Net net = half_net(dtype);
+    EXPECT_GT(promote_half_and_borders(net.graph), 0);
+    verify(net.graph, "promote_half_and_borders");
+    const auto conv = Is(OpKind::kConv, IsInput("x"), IsConstant());
+    EXPECT_THAT(result(net.graph), IsUnary(UnaryFn::kClip, conv));
+    for (ValueId id = 0; id < net.graph.value_count(); ++id)
+      EXPECT_EQ(net.graph.value(id).dtype, DType::kFloat32) << net.graph.value(id).name;
+  }
+}
+
 TEST(PromoteHalf, ResultsAgreeWithinTheRoundingOfTheHalfType) {
   for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
     Net net = half_net(dtype);

@@ -1,4 +1,4 @@
-#include "exec/check_op.hpp"
+#include "graph/check_attributes.hpp"
 
 #include <algorithm>
 #include <cmath>
