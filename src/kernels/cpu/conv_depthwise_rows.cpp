@@ -63,12 +63,13 @@ struct FixedTaps {
   static HWY_INLINE void for_columns(const DepthwiseRow& row, const A& access, const float* p,
                                      std::int64_t lo, std::int64_t hi, const F& f) {
     unroll<kColumns<R>>([&](auto column) BRAZE_INLINE {
-      constexpr int c = decltype(column)::value;
-      if (!kClip || (c >= lo && c < hi)) {
+      constexpr int kColumn = decltype(column)::value;
+      if (!kClip || (kColumn >= lo && kColumn < hi)) {
         const auto x = access.load(p);
         unroll<R>([&](auto pixel) BRAZE_INLINE {
-          constexpr int k = c - decltype(pixel)::value * kStride;
-          if constexpr (k >= 0 && k < kWidth) f(x, pixel, std::integral_constant<int, k>{});
+          constexpr int kTap = kColumn - decltype(pixel)::value * kStride;
+          if constexpr (kTap >= 0 && kTap < kWidth)
+            f(x, pixel, std::integral_constant<int, kTap>{});
         });
       }
       p += row.in_pixel;
@@ -97,17 +98,18 @@ struct FixedTaps {
                              const float* w, std::int64_t lo, std::int64_t hi,
                              typename A::V (&acc)[2][R]) {
     unroll<kWidth + kStride>([&](auto input_row) BRAZE_INLINE {
-      constexpr int i = decltype(input_row)::value;  // tap row of the upper window
-      if (!kClip || (i >= row.pair_lo && i < row.pair_hi)) {
+      constexpr int kRow = decltype(input_row)::value;  // tap row of the upper window
+      if (!kClip || (kRow >= row.pair_lo && kRow < row.pair_hi)) {
         typename A::V tap[2][kWidth];  // of the upper and the lower window
         unroll<kWidth>([&](auto k) BRAZE_INLINE {
-          if constexpr (i < kWidth) tap[0][k] = access.weight(w + (i * kWidth + k) * A::kWide);
-          if constexpr (i >= kStride)
-            tap[1][k] = access.weight(w + ((i - kStride) * kWidth + k) * A::kWide);
+          if constexpr (kRow < kWidth)
+            tap[0][k] = access.weight(w + (kRow * kWidth + k) * A::kWide);
+          if constexpr (kRow >= kStride)
+            tap[1][k] = access.weight(w + ((kRow - kStride) * kWidth + k) * A::kWide);
         });
         for_columns<R, kClip>(row, access, p, lo, hi, [&](auto x, auto r, auto k) BRAZE_INLINE {
-          if constexpr (i < kWidth) acc[0][r] = hn::MulAdd(x, tap[0][k], acc[0][r]);
-          if constexpr (i >= kStride) acc[1][r] = hn::MulAdd(x, tap[1][k], acc[1][r]);
+          if constexpr (kRow < kWidth) acc[0][r] = hn::MulAdd(x, tap[0][k], acc[0][r]);
+          if constexpr (kRow >= kStride) acc[1][r] = hn::MulAdd(x, tap[1][k], acc[1][r]);
         });
       }
       p += row.in_row;

@@ -43,7 +43,7 @@ struct TransposeAxis {
   std::vector<TransposePhase> phases;  // those that have outputs
 
   TransposeAxis() : TransposeAxis(1, 1, 1, 1, 1, 0) {}
-  TransposeAxis(std::int64_t in, std::int64_t out, std::int64_t kernel, std::int64_t stride,
+  TransposeAxis(std::int64_t inputs, std::int64_t outputs, std::int64_t taps, std::int64_t step,
                 std::int64_t dilation, std::int64_t pad);
 };
 

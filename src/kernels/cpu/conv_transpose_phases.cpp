@@ -14,9 +14,9 @@ TransposePhase::Segment TransposePhase::terms(std::int64_t q, std::int64_t in) c
   return {q, q + 1, low, std::max<std::int64_t>(0, high - low)};
 }
 
-TransposeAxis::TransposeAxis(std::int64_t in_, std::int64_t out_, std::int64_t kernel_,
-                             std::int64_t stride_, std::int64_t dilation, std::int64_t pad)
-    : in(in_), out(out_), kernel(kernel_), stride(stride_) {
+TransposeAxis::TransposeAxis(std::int64_t inputs, std::int64_t outputs, std::int64_t taps,
+                             std::int64_t step, std::int64_t dilation, std::int64_t pad)
+    : in(inputs), out(outputs), kernel(taps), stride(step) {
   for (std::int64_t p = 0; p < std::min(stride, out); ++p) {
     TransposePhase phase;
     phase.first = p;
