@@ -46,6 +46,7 @@ struct Axis {
       case CoordinateMode::kAsymmetric:
         return x / scale;
       case CoordinateMode::kTfHalfPixelForNn:
+        if (scale == 1 && input == output) return x;  // an axis that keeps its extent is not moved
         return (x + kHalf) / scale;
       case CoordinateMode::kTfCropAndResize:
         return output > 1

@@ -434,6 +434,13 @@ for mode, coordinate, nearest in (("nearest", "asymmetric", "floor"),
          f'u = Resize<mode = "{mode}", coordinate_transformation_mode = "{coordinate}", '
          f'nearest_mode = "{nearest}">(x, , scales)\ny = Conv{PAD1}(u, w)',
          {"scales": np.array([1, 1, 2, 2], np.float32), "w": W})
+# The axes that keep their extent (N, C, W) stay where they are: the mode's formula alone would move
+# them by half an element. What is right is an index of H.
+case("resize_tf_half_pixel_keeps_other_axes", "float[2,3,4,5] x", "float[2,3,8,5] y",
+     'y = Resize<mode = "nearest", coordinate_transformation_mode = "tf_half_pixel_for_nn", '
+     'nearest_mode = "ceil">(x, roi, scales)',
+     {"roi": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, 1], np.float32)}, opset=11,
+     expect=lambda feeds, _: [feeds["x"][:, :, [1, 1, 2, 2, 3, 3, 3, 3], :]])
 case("resize_to_odd_sizes", X, "float[1,3,7,4] y",
      'y = Resize<mode = "linear">(x, , , sizes)', {"sizes": INTS(1, 3, 7, 4)})
 case("top_down_add", X + ", float[1,4,3,3] z", Y,
