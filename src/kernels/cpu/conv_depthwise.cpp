@@ -47,15 +47,19 @@ class DepthwiseKernel final : public Kernel {
     vectors_ = DepthwiseVectors(y_.c, y_.c / x_.c);
     pack(*plan.graph.value(node.inputs[1]).constant,
          operand_of(plan, group, node.input(2)).constant);
-    const DepthwiseChoice choice{w_.kernel, w_.stride, w_.dilation};
-    loop_ = best_depthwise_row(choice, vectors_, w_.out);
+    const bool split = w_.stride == 1;
+    const std::int64_t step = split ? w_.dilation : 1;
+    for (std::int64_t first = 0; first < std::min(step, w_.out); ++first)
+      columns_.push_back(columns(first, step));
     const bool square =
         h_.kernel == w_.kernel && h_.stride == w_.stride && h_.dilation == 1 && w_.dilation == 1;
-    if (square && h_.out >= 2) {
-      DepthwiseChoice two = choice;
-      two.rows = 2;
-      pair_ = best_depthwise_row(two, vectors_, w_.out);
+    for (Columns& c : columns_) {
+      DepthwiseChoice choice{w_.kernel, w_.stride, split ? 1 : w_.dilation};
+      c.loop = best_depthwise_row(choice, vectors_, c.out_width);
+      choice.rows = 2;
+      if (square && h_.out >= 2) c.pair = best_depthwise_row(choice, vectors_, c.out_width);
     }
+    has_pairs_ = !columns_.empty() && columns_[0].pair != nullptr;
     const std::int64_t row = std::max<std::int64_t>(1, y_.w * y_.c);
     band_ = std::clamp<std::int64_t>(32768 / row, 1, h_.out);
   }
@@ -69,14 +73,39 @@ class DepthwiseKernel final : public Kernel {
                    const std::int64_t end = std::min(begin + band_, h_.out);
                    for (const DepthwiseChunk& chunk : vectors_.chunks) {
                      std::int64_t oy = begin;
-                     for (; pair_ != nullptr && oy + 2 <= end; oy += 2)
-                       rows(arguments, n, oy, 2, chunk);
+                     for (; has_pairs_ && oy + 2 <= end; oy += 2) rows(arguments, n, oy, 2, chunk);
                      for (; oy < end; ++oy) rows(arguments, n, oy, 1, chunk);
                    }
                  });
   }
 
  private:
+  /// Every step-th output column. With stride 1 and dilation `step` they see every step-th input
+  /// column only: a convolution without dilation.
+  struct Columns {
+    std::int64_t step = 1, first = 0, out_width = 0;
+    std::int64_t in_first = 0, in_width = 0, pad = 0;
+    DepthwiseRowFn loop = nullptr;  // one output row
+    DepthwiseRowFn pair = nullptr;  // two of them; null where there is no such loop
+  };
+  [[nodiscard]] Columns columns(std::int64_t first, std::int64_t step) const {
+    Columns c;
+    c.step = step;
+    c.first = first;
+    c.out_width = ceil_div(w_.out - first, step);
+    if (step == 1) {
+      c.in_width = w_.in;
+      c.pad = w_.pad;
+      return c;
+    }
+    // Tap k of output first + q * step is input first - pad + (q + k) * step = in_first + (q + k -
+    // pad') * step.
+    c.pad = w_.pad > first ? ceil_div(w_.pad - first, step) : -((first - w_.pad) / step);
+    c.in_first = first - w_.pad + c.pad * step;
+    c.in_width = c.in_first < w_.in ? ceil_div(w_.in - c.in_first, step) : 0;
+    return c;
+  }
+
   void pack(const Tensor& weights, const Tensor& bias) {
     const std::int64_t taps = h_.kernel * w_.kernel;
     const auto* const w = weights.as<float>();  // [K, 1, taps]
@@ -106,23 +135,29 @@ class DepthwiseKernel final : public Kernel {
       }
     }
     row.in_row = h_.dilation * x_.stride_h;
-    row.in_pixel = x_.stride_w;
-    row.in_width = w_.in;
-    row.out = static_cast<float*>(arguments.outputs[0]) + n * y_.stride_n + oy * y_.stride_h;
+    float* const out =
+        static_cast<float*>(arguments.outputs[0]) + n * y_.stride_n + oy * y_.stride_h;
     row.out_row = y_.stride_h;
-    row.out_pixel = y_.stride_w;
-    row.out_width = w_.out;
     row.kernel_w = w_.kernel;
     row.stride_w = w_.stride;
-    row.dilation_w = w_.dilation;
-    row.pad_w = w_.pad;
+    row.dilation_w = w_.stride == 1 ? 1 : w_.dilation;
+    row.clamp = clamp_;
     vectors_.select(chunk, row);
     weights_.select(chunk, row);
-    row.clamp = clamp_;
-    (count == 2 ? pair_ : loop_)(row);
+    const float* const in = row.in;
+    for (const Columns& c : columns_) {
+      row.in = in + c.in_first * x_.stride_w;
+      row.in_pixel = c.step * x_.stride_w;
+      row.in_width = c.in_width;
+      row.pad_w = c.pad;
+      row.out = out + c.first * y_.stride_w;
+      row.out_pixel = c.step * y_.stride_w;
+      row.out_width = c.out_width;
+      (count == 2 ? c.pair : c.loop)(row);
+    }
     if (epilogue_.empty()) return;
     Tile tile;
-    tile.data = row.out + chunk.channel;
+    tile.data = out + chunk.channel;
     tile.n = n;
     tile.pixel = oy * w_.out;
     tile.pixels = count * w_.out;
@@ -140,8 +175,8 @@ class DepthwiseKernel final : public Kernel {
   std::int64_t band_ = 1;  // output rows of one task
   DepthwiseVectors vectors_;
   DepthwiseWeights weights_;
-  DepthwiseRowFn loop_ = nullptr;  // one output row
-  DepthwiseRowFn pair_ = nullptr;  // two of them; null where there is no such loop
+  std::vector<Columns> columns_;
+  bool has_pairs_ = false;
 };
 
 Support supports(const Graph& graph, const Node& node, const Device&) {
@@ -179,8 +214,8 @@ Work work(const Graph& graph, const Group& group, const Candidate&, const Device
   const double used =
       static_cast<double>(y[1]) / static_cast<double>(ceil_div(y[1], lanes) * lanes);
   const std::int64_t width = window.kernel.back();
-  const bool fixed =
-      (width == 3 || width == 5) && window.strides.back() <= 2 && window.dilations.back() == 1;
+  const bool fixed = (width == 3 || width == 5) && window.strides.back() <= 2 &&
+                     (window.dilations.back() == 1 || window.strides.back() == 1);
   const bool expand = y[1] != graph.value(node.inputs[0]).shape[1];
   const double rate = !fixed ? 0.4 : width == 5 ? 0.75 : window.strides.back() == 1 ? 0.8 : 0.5;
   const double efficiency = used * (expand ? 0.1 : rate);
