@@ -35,6 +35,7 @@ test: setup
 	@$(MAKE) --no-print-directory build/dev/build.ninja
 	tools/lint.py --format --layers
 	cmake --build build/dev -j $(JOBS)
+	tools/lint.py --tidy -j $(JOBS)
 	ctest --test-dir build/dev --output-on-failure -j $(JOBS)
 
 demo: setup build

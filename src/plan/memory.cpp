@@ -8,6 +8,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 #include "base/error.hpp"
 #include "plan/stages.hpp"
@@ -184,8 +185,9 @@ class MemoryPlanner {
     for (const auto& key : keys) {
       std::vector<std::int64_t> ranks(blocks_.size());
       for (std::size_t b = 0; b < blocks_.size(); ++b) ranks[b] = key(blocks_[b]);
-      std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return ranks[a] != ranks[b] ? ranks[a] < ranks[b] : blocks_[a].bytes > blocks_[b].bytes;
+      std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return std::tuple(ranks[a], -blocks_[a].bytes, a) <
+               std::tuple(ranks[b], -blocks_[b].bytes, b);
       });
       std::vector<std::int64_t> offsets(blocks_.size(), 0);
       const std::int64_t total = place_in_order(order, offsets);

@@ -31,8 +31,8 @@ HWY_INLINE hn::Vec<hn::CappedTag<float, B>> load_blocks(const float* p, std::ptr
 template <int B>
 HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, std::ptrdiff_t from_stride,
                                 float* HWY_RESTRICT to, std::ptrdiff_t to_stride) {
-  constexpr hn::CappedTag<float, B> d{};
-  constexpr hn::RepartitionToWide<decltype(d)> dw{};
+  const hn::CappedTag<float, B> d{};
+  const hn::RepartitionToWide<decltype(d)> dw{};
   unroll<B / 4>([&](auto q) BRAZE_INLINE {
     const float* column = from + 4 * q;
     const auto a = load_blocks<B>(column, from_stride);
