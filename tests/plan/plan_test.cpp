@@ -323,7 +323,7 @@ void expect_disjoint_lives(const Plan& plan) {
 }
 
 TEST(Memory, RandomGraphsShareBytesSafelyAndTightly) {
-  for (unsigned seed = 0; seed < 60; ++seed) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     Net net(seed);
     std::vector<ValueId> values = {net.input("x", {1, 8, 16, 16})};
