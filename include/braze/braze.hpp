@@ -19,7 +19,7 @@
 #include "braze/export.hpp"
 #include "braze/tensor.hpp"
 
-namespace braze BRAZE_API {
+namespace braze {
 
 enum class Precision : std::uint8_t { kFp32, kTf32, kFp16, kBf16 };
 enum class Fusion : std::uint8_t { kOff, kEpilogue, kFull };
@@ -92,14 +92,14 @@ struct Deviation {
   double allowed = 0;
   bool ok = true;
 };
-struct VerifyReport {
+struct BRAZE_API VerifyReport {
   std::vector<Deviation> outputs;
   std::vector<Deviation> kernels;  ///< bisect: each kernel on the reference's inputs, in order
   [[nodiscard]] bool ok() const;
 };
 
 /// A compiled network. Copies share it. run() may be called by several threads at once.
-class Model {
+class BRAZE_API Model {
  public:
   [[nodiscard]] const std::vector<TensorInfo>& inputs() const;
   [[nodiscard]] const std::vector<TensorInfo>& outputs() const;
@@ -126,18 +126,22 @@ class Model {
 };
 
 /// Compiles an ONNX file.
-[[nodiscard]] Result<Model> compile(const std::filesystem::path& file, const Options& options);
+[[nodiscard]] BRAZE_API Result<Model> compile(const std::filesystem::path& file,
+                                              const Options& options);
 /// Compiles an ONNX model in memory; external data is looked for in `folder`.
-[[nodiscard]] Result<Model> compile(std::span<const std::byte> bytes,
-                                    const std::filesystem::path& folder, const Options& options);
+[[nodiscard]] BRAZE_API Result<Model> compile(std::span<const std::byte> bytes,
+                                              const std::filesystem::path& folder,
+                                              const Options& options);
 /// Loads an engine file; `options` gives threads and cache_dir only.
-[[nodiscard]] Result<Model> load(const std::filesystem::path& file, const Options& options);
+[[nodiscard]] BRAZE_API Result<Model> load(const std::filesystem::path& file,
+                                           const Options& options);
 /// True if the file begins as an engine file does (otherwise it is taken for ONNX).
-[[nodiscard]] bool is_engine_file(const std::filesystem::path& file);
+[[nodiscard]] BRAZE_API bool is_engine_file(const std::filesystem::path& file);
 
 /// Uniform [-1, 1) from seed 0 for floats, small non-negative numbers for integers: what bench and
 /// verify use.
-[[nodiscard]] std::vector<Tensor> random_inputs(const Model& model, std::uint64_t seed = 0);
+[[nodiscard]] BRAZE_API std::vector<Tensor> random_inputs(const Model& model,
+                                                          std::uint64_t seed = 0);
 
 /// What is here: one line per device and per library looked for, found or why not.
 struct DeviceReport {
@@ -145,14 +149,15 @@ struct DeviceReport {
   bool usable = false;
   std::string detail;
 };
-[[nodiscard]] std::vector<DeviceReport> devices();
+[[nodiscard]] BRAZE_API std::vector<DeviceReport> devices();
 
 /// Tensor files. .npy and ONNX TensorProto .pb are read; write chooses by the extension (.npy,
 /// .pb). kInput, kIo.
-[[nodiscard]] Result<Tensor> read_tensor(const std::filesystem::path& file);
-[[nodiscard]] Status write_tensor(const std::filesystem::path& file, const Tensor& tensor);
+[[nodiscard]] BRAZE_API Result<Tensor> read_tensor(const std::filesystem::path& file);
+[[nodiscard]] BRAZE_API Status write_tensor(const std::filesystem::path& file,
+                                            const Tensor& tensor);
 
 /// "1.0.0"
-[[nodiscard]] const char* version();
+[[nodiscard]] BRAZE_API const char* version();
 
 }  // namespace braze

@@ -7,7 +7,7 @@
 
 #include "braze/export.hpp"
 
-namespace braze BRAZE_API {
+namespace braze {
 
 /// Closed list of what can go wrong. The comment is the meaning, the number after it the exit code
 /// of the command line.
@@ -25,10 +25,10 @@ enum class ErrorCode {
 
 /// Exit code of the command line for an error: 1 check failed, 2 usage or input, 3 model, 4 device,
 /// disk or run time.
-int exit_code(ErrorCode code);
+BRAZE_API int exit_code(ErrorCode code);
 
 /// Name of an error code as it appears in messages, e.g. "model invalid".
-const char* to_string(ErrorCode code);
+BRAZE_API const char* to_string(ErrorCode code);
 
 struct Error {
   ErrorCode code = ErrorCode::kInternal;

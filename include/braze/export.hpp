@@ -1,5 +1,5 @@
 // What the shared library exports. Everything else in it is hidden.
 #pragma once
 
-/// Exports what a namespace body declares: namespace braze BRAZE_API { ... }
+/// Marks the functions and classes of the public headers.
 #define BRAZE_API __attribute__((visibility("default")))

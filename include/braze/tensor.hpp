@@ -10,7 +10,7 @@
 
 #include "braze/export.hpp"
 
-namespace braze BRAZE_API {
+namespace braze {
 
 /// Element types. The ONNX name of each is what to_string gives.
 enum class DType : std::uint8_t {
@@ -30,23 +30,23 @@ enum class DType : std::uint8_t {
 };
 
 /// Bytes of one element.
-std::size_t size_of(DType dtype);
+BRAZE_API std::size_t size_of(DType dtype);
 /// ONNX's lower-case name: "float", "float16", "bfloat16", "double", "int8", ... "bool".
-const char* to_string(DType dtype);
-bool is_float(DType dtype);
-bool is_integer(DType dtype);  ///< signed or unsigned, without bool
+BRAZE_API const char* to_string(DType dtype);
+BRAZE_API bool is_float(DType dtype);
+BRAZE_API bool is_integer(DType dtype);  ///< signed or unsigned, without bool
 
 /// Extent of each axis, outermost first. A scalar is an empty shape.
 using Shape = std::vector<std::int64_t>;
 
 /// Product of the extents (1 for a scalar).
-std::int64_t element_count(const Shape& shape);
+BRAZE_API std::int64_t element_count(const Shape& shape);
 /// "[1,3,224,224]"
-std::string to_string(const Shape& shape);
+BRAZE_API std::string to_string(const Shape& shape);
 
 /// A dense row-major array. Copies share the bytes; make() and clone() own new ones, view()
 /// borrows.
-class Tensor {
+class BRAZE_API Tensor {
  public:
   Tensor() = default;
 

@@ -230,16 +230,18 @@ class MemoryPlanner {
     Packing now = best;
     for (; best.bytes > goal && tries > 0; --tries) {
       Packing next = now;
-      const auto turn = next.order.begin();
+      std::vector<std::size_t>& turns = next.order;
       if (tries % 2 == 0) {
-        std::swap(turn[random() % next.order.size()], turn[random() % next.order.size()]);
+        std::swap(turns[random() % turns.size()], turns[random() % turns.size()]);
       } else {
         const auto at_top = [&](std::size_t b) {
           return now.offsets[b] + blocks_[b].bytes == now.bytes;
         };
-        const auto late = std::find_if(turn, next.order.end(), at_top);
-        if (late == turn) continue;
-        std::rotate(turn + random() % (late - turn), late, late + 1);
+        const auto late = std::find_if(turns.begin(), turns.end(), at_top);
+        if (late == turns.begin()) continue;
+        const auto earlier =
+            static_cast<std::ptrdiff_t>(random() % static_cast<std::size_t>(late - turns.begin()));
+        std::rotate(turns.begin() + earlier, late, late + 1);
       }
       next.bytes = place_in_order(next.order, next.offsets);
       if (next.bytes > now.bytes) continue;
