@@ -32,8 +32,10 @@ void run_checked(const Model::State& state, std::span<const Tensor> inputs,
                  std::span<Tensor> outputs, std::span<double> seconds) {
   check_tensors(inputs, state.inputs, "input");
   check_tensors(outputs, state.outputs, "output");
-  std::vector<const void*> in;
-  std::vector<void*> out;
+  thread_local std::vector<const void*> in;  // kept, so that later runs allocate nothing
+  thread_local std::vector<void*> out;
+  in.clear();
+  out.clear();
   for (const Tensor& tensor : inputs) in.push_back(tensor.data());
   for (Tensor& tensor : outputs) out.push_back(tensor.data());
   state.program->run(in, out, seconds);

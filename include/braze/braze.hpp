@@ -108,7 +108,8 @@ class BRAZE_API Model {
   /// Runs the network on inputs in the order of inputs(), with exactly those dtypes and shapes
   /// (kInput otherwise).
   [[nodiscard]] Result<std::vector<Tensor>> run(std::span<const Tensor> inputs) const;
-  /// The same into tensors of the caller's. Allocates nothing after the first call.
+  /// The same into tensors of the caller's, which are undefined after an error. Allocates nothing
+  /// after the first call of a thread.
   [[nodiscard]] Status run_into(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   /// Seconds each kernel took in one run, in the order of plan().kernels.
   [[nodiscard]] Result<std::vector<double>> profile(std::span<const Tensor> inputs) const;

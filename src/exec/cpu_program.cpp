@@ -42,7 +42,7 @@ CpuProgram::CpuProgram(Plan plan) : plan_(std::move(plan)) {
     workspace_bytes_ = std::max(workspace_bytes_, step.kernel->workspace_bytes(threads));
     steps_.push_back(std::move(step));
   }
-  release(make_context());
+  const Lease first(*this);  // memory for one run at a time is reserved now
 }
 
 std::unique_ptr<CpuProgram::Context> CpuProgram::make_context() const {
@@ -60,26 +60,30 @@ std::unique_ptr<CpuProgram::Context> CpuProgram::make_context() const {
   return context;
 }
 
-std::unique_ptr<CpuProgram::Context> CpuProgram::acquire() const {
+CpuProgram::Lease::Lease(const CpuProgram& program) : program_(program) {
   {
-    const std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      std::unique_ptr<Context> context = std::move(idle_.back());
-      idle_.pop_back();
-      return context;
+    const std::lock_guard lock(program.mutex_);
+    if (!program.idle_.empty()) {
+      context_ = std::move(program.idle_.back());
+      program.idle_.pop_back();
+      return;
     }
   }
-  return make_context();
+  std::unique_ptr<Context> made = program.make_context();
+  const std::lock_guard lock(program.mutex_);
+  program.idle_.reserve(program.contexts_ + 1);
+  ++program.contexts_;
+  context_ = std::move(made);
 }
 
-void CpuProgram::release(std::unique_ptr<Context> context) const {
-  const std::lock_guard lock(mutex_);
-  idle_.push_back(std::move(context));
+CpuProgram::Lease::~Lease() {
+  const std::lock_guard lock(program_.mutex_);
+  program_.idle_.push_back(std::move(context_));
 }
 
 void CpuProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,
                      std::span<double> seconds) const {
-  std::unique_ptr<Context> context = acquire();
+  const Lease context(*this);
   const auto locate = [&](const Placement& placement) -> std::byte* {
     switch (placement.memory) {
       case Memory::kInput:  // kernels only read what their `inputs` hold
@@ -113,7 +117,6 @@ void CpuProgram::run(std::span<const void* const> inputs, std::span<void* const>
     seconds[k] = std::chrono::duration<double>(end - begin).count();
     begin = end;
   }
-  release(std::move(context));
 }
 
 std::vector<Tensor> CpuProgram::run_kernel(std::size_t k, std::span<const Tensor> values) const {

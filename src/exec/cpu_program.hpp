@@ -22,7 +22,8 @@ class CpuProgram {
   [[nodiscard]] const Plan& plan() const { return plan_; }
 
   /// Runs all kernels. Pointers follow plan().graph.inputs and outputs; each has extent_bytes of
-  /// its value's placement. Allocates only when more threads call at once than ever before.
+  /// its value's placement. Allocates only when more threads call at once than ever before. Throws
+  /// what a kernel throws; the outputs are undefined then, and the program can be run again.
   /// `seconds`, if not empty, gets the time of each kernel.
   void run(std::span<const void* const> inputs, std::span<void* const> outputs,
            std::span<double> seconds = {}) const;
@@ -46,8 +47,20 @@ class CpuProgram {
     std::vector<void*> out;
   };
 
-  [[nodiscard]] std::unique_ptr<Context> acquire() const;
-  void release(std::unique_ptr<Context> context) const;
+  /// Takes a context that nobody uses, or makes one; given back when the Lease ends.
+  class Lease {
+   public:
+    explicit Lease(const CpuProgram& program);
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    ~Lease();
+    Context* operator->() const { return context_.get(); }
+
+   private:
+    const CpuProgram& program_;
+    std::unique_ptr<Context> context_;
+  };
+
   [[nodiscard]] std::unique_ptr<Context> make_context() const;
 
   Plan plan_;
@@ -55,6 +68,7 @@ class CpuProgram {
   std::vector<Step> steps_;
   std::size_t workspace_bytes_ = 0;
   mutable std::mutex mutex_;
+  mutable std::size_t contexts_ = 0;  // made so far; idle_ has room for all of them
   mutable std::vector<std::unique_ptr<Context>> idle_;
 };
 

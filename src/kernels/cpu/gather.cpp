@@ -2,6 +2,7 @@
 // layout.
 #include <algorithm>
 #include <cstring>
+#include <string>
 
 #include "base/error.hpp"
 #include "kernels/cpu/families.hpp"
@@ -25,9 +26,13 @@ class GatherKernel final : public Kernel {
     run_ = static_cast<std::int64_t>(size_of(x.dtype));
     for (std::size_t i = axis + 1; i < x.shape.size(); ++i) run_ *= x.shape[i];
     picks_ = element_count(indices.shape);
+    where_ = fmt::format("node '{}' (Gather)", node.id);
+    axis_ = node.as<Gather>()->axis;
+    if (indices_.input < 0) check(indices_.constant.data());
   }
 
-  void run(const KernelArguments& arguments) const noexcept override {
+  void run(const KernelArguments& arguments) const override {
+    if (indices_.input >= 0) check(indices_.data(arguments));
     const std::int64_t total = outer_ * picks_;
     if (total == 0 || run_ == 0) return;
     const std::int64_t per_task = std::max<std::int64_t>(kTaskBytes / run_, 1);
@@ -43,13 +48,25 @@ class GatherKernel final : public Kernel {
   static constexpr std::int64_t kTaskBytes = 32 * 1024;
   static constexpr std::size_t kWorthWaking = 4;
 
-  /// Negative indices count from the end. Those outside of the axis would be a wrong model or
-  /// input: they read its nearest element, never memory that is not x's.
+  [[nodiscard]] std::int64_t raw_index(const void* indices, std::int64_t i) const {
+    return wide_indices_ ? static_cast<const std::int64_t*>(indices)[i]
+                         : static_cast<const std::int32_t*>(indices)[i];
+  }
+  /// Negative indices count from the end. Clamped, since the caller could write to the indices
+  /// after check() has read them: memory that is not x's is never read.
   [[nodiscard]] std::int64_t index(const void* indices, std::int64_t i) const {
-    std::int64_t value = wide_indices_ ? static_cast<const std::int64_t*>(indices)[i]
-                                       : static_cast<const std::int32_t*>(indices)[i];
+    std::int64_t value = raw_index(indices, i);
     if (value < 0) value += extent_;
     return std::min(std::max<std::int64_t>(value, 0), extent_ - 1);
+  }
+  /// kInput if an index is outside of the axis.
+  void check(const void* indices) const {
+    for (std::int64_t i = 0; i < picks_; ++i) {
+      const std::int64_t value = raw_index(indices, i);
+      if (value >= -extent_ && value < extent_) continue;
+      fail(ErrorCode::kInput, "{}: index {} is outside of the {} elements of axis {}", where_,
+           value, extent_, axis_);
+    }
   }
 
   void copy(const KernelArguments& arguments, std::int64_t begin, std::int64_t end) const {
@@ -62,6 +79,8 @@ class GatherKernel final : public Kernel {
     }
   }
 
+  std::string where_;  // the node, for errors
+  std::int64_t axis_ = 0;
   Operand x_, indices_;
   bool wide_indices_ = true;
   std::int64_t outer_ = 1, extent_ = 0, picks_ = 0;

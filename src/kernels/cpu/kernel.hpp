@@ -33,8 +33,10 @@ class Kernel {
   [[nodiscard]] virtual std::size_t workspace_bytes(std::size_t threads) const {
     return threads * 0;
   }
-  /// Never throws, never allocates.
-  virtual void run(const KernelArguments& arguments) const noexcept = 0;
+  /// Allocates nothing and is noexcept, but for two families: gather, which refuses indices outside
+  /// of its axis (kInput), and reference, which throws what the interpreter does. They throw on the
+  /// calling thread only, never on a worker of the pool.
+  virtual void run(const KernelArguments& arguments) const = 0;
 };
 
 /// Builds the kernel of one KernelPlan: reads dtypes, shapes and constants from plan.graph, layouts

@@ -1,5 +1,5 @@
 // The family of last resort: any resolved node in model layout, through the interpreter. It
-// allocates while it runs and uses one thread.
+// allocates while it runs, throws what the interpreter throws, and uses one thread.
 #include <cstring>
 
 #include "base/error.hpp"
@@ -28,7 +28,7 @@ class ReferenceKernel final : public Kernel {
     node_ = graph_.add_node(node.op, inputs, outputs, node.id, node.origins);
   }
 
-  void run(const KernelArguments& arguments) const noexcept override {
+  void run(const KernelArguments& arguments) const override {
     const Node& node = graph_.node(node_);
     std::vector<Tensor> inputs(operands_.size());
     for (std::size_t i = 0; i < operands_.size(); ++i) {
