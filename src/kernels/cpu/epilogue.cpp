@@ -8,59 +8,12 @@
 #include "graph/elements.hpp"
 #include "kernels/cpu/group.hpp"
 #include "kernels/cpu/pointwise_rows.hpp"
+#include "kernels/strides.hpp"
 
 namespace braze::cpu {
 namespace {
 
 constexpr std::int64_t kRun = 2048;  // elements that all steps pass over while they are in L1
-
-/// Element strides of a value's own axes.
-Ints axis_strides(const Shape& shape, const Placement& placement) {
-  Ints strides(shape.size(), 0);
-  const bool channels_last = placement.layout == Layout::kChannelsLast;
-  std::int64_t stride = channels_last ? placement.pitch : 1;
-  for (std::size_t axis = shape.size(); axis-- > (channels_last ? 2U : 0U);) {
-    strides[axis] = stride;
-    stride *= shape[axis];
-  }
-  if (channels_last) {
-    strides[1] = 1;
-    strides[0] = stride;
-  }
-  return strides;
-}
-
-/// Gives `step` its strides along images, channels and pixels of a result [n, c, spatial...] ([n,
-/// c] or [c] below rank 3) from the operand's own shape and strides.
-void locate(const Shape& operand, const Ints& strides, const Shape& result,
-            TileEpilogue::Step& step) {
-  ensure(operand.size() <= result.size(), "an epilogue's operand broadcasts to its result");
-  const auto stride_along = [&](std::size_t axis) -> std::int64_t {
-    const std::size_t offset = result.size() - operand.size();
-    if (axis < offset || operand[axis - offset] == 1) return 0;
-    ensure(operand[axis - offset] == result[axis],
-           "an epilogue's operand broadcasts to its result");
-    return strides[axis - offset];
-  };
-  if (result.empty()) return;
-  if (result.size() == 1) {
-    step.stride_channel = stride_along(0);
-    return;
-  }
-  step.stride_n = stride_along(0);
-  step.stride_channel = stride_along(1);
-  if (result.size() == 2)
-    step.stride_pixel = step.stride_n;  // rows count as images or as pixels, as a kernel likes
-  std::int64_t pixels = 1;              // in the axes behind the present one
-  for (std::size_t axis = result.size(); axis-- > 2;) {
-    if (result[axis] == 1) continue;
-    const std::int64_t stride = stride_along(axis);
-    if (pixels == 1) step.stride_pixel = stride;
-    ensure(stride == step.stride_pixel * pixels,
-           "an epilogue's operand varies along all spatial axes or none");
-    pixels *= result[axis];
-  }
-}
 
 /// A tile as rows of adjacent elements.
 struct Rows {
@@ -98,16 +51,17 @@ TileEpilogue::TileEpilogue(const Plan& plan, const KernelPlan& kernel,
       ensure(step.binary_tile.defined(), "an epilogue's steps make floats");
       const Operand operand = operand_of(plan, kernel.group, from.operand);
       const Value& value = plan.graph.value(from.operand);
-      Placement placement;  // of a constant: model layout
       step.input = operand.input;
       if (operand.input < 0) {
         step.constant = load<float>(operand.constant);
       } else {
         ensure(value.dtype == DType::kFloat32, "an epilogue's run-time operand is fp32");
-        placement = plan.placements[static_cast<std::size_t>(from.operand)];
       }
-      locate(value.shape, axis_strides(value.shape, placement),
-             plan.graph.value(member.result).shape, step);
+      const ImageStrides strides =
+          image_strides(plan, from.operand, plan.graph.value(member.result).shape);
+      step.stride_n = strides.n;
+      step.stride_channel = strides.channel;
+      step.stride_pixel = strides.pixel;
     }
     steps_.push_back(std::move(step));
   }

@@ -14,33 +14,6 @@ constexpr std::int64_t kTask = 16384;
 
 }  // namespace
 
-Ints axis_strides(const Plan& plan, ValueId id) {
-  const Value& value = plan.graph.value(id);
-  const Placement& placement = plan.placements[static_cast<std::size_t>(id)];
-  const bool channels_last = !value.is_constant() && placement.layout == Layout::kChannelsLast;
-  Ints strides(value.shape.size(), 1);
-  std::int64_t stride = channels_last ? placement.pitch : 1;
-  for (std::size_t axis = strides.size(); axis-- > (channels_last ? 2U : 0U);) {
-    strides[axis] = stride;
-    stride *= value.shape[axis];
-  }
-  if (channels_last) strides[0] = stride;
-  return strides;
-}
-
-Ints broadcast_strides(const Plan& plan, ValueId id, const Shape& result) {
-  Ints strides(result.size(), 0);
-  const Shape& shape = plan.graph.value(id).shape;
-  const Ints own = axis_strides(plan, id);
-  ensure(shape.size() <= result.size(), "an operand's rank is at most its result's");
-  for (std::size_t i = 0; i < shape.size(); ++i) {
-    const std::size_t axis = result.size() - shape.size() + i;
-    ensure(shape[i] == 1 || shape[i] == result[axis], "an operand broadcasts to its result");
-    if (shape[i] != 1) strides[axis] = own[i];
-  }
-  return strides;
-}
-
 bool PointwiseLoop::joins(const Axis& outer, const Axis& inner) {
   const auto continues = [&](std::int64_t of_outer, std::int64_t of_inner) {
     return of_outer == of_inner * inner.extent;

@@ -8,14 +8,9 @@
 
 #include "kernels/cpu/epilogue.hpp"
 #include "kernels/cpu/kernel.hpp"
+#include "kernels/strides.hpp"
 
 namespace braze::cpu {
-
-/// Element strides of a value along its own axes; of a constant, those of its dense tensor.
-Ints axis_strides(const Plan& plan, ValueId id);
-
-/// Strides of a value for each axis of a result that it broadcasts to: 0 where it does not vary.
-Ints broadcast_strides(const Plan& plan, ValueId id, const Shape& result);
 
 /// Up to 3 operands.
 inline constexpr std::size_t kOperands = 3;

@@ -1,0 +1,157 @@
+// Every instruction that CUDA C++ has no name for, one function each. Kernels use these names only,
+// so that they also compile against the emulation in the tests.
+#pragma once
+
+#include "braze/device.cuh"
+
+#ifdef BRAZE_EMULATED
+#include "ptx.hpp"
+#else
+
+namespace braze::device {
+
+// Number formats; to 16 bits rounds to nearest even.
+
+__device__ __forceinline__ float half_to_float(u16 x) {
+  float y;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x));
+  return y;
+}
+__device__ __forceinline__ u16 float_to_half(float x) {
+  u16 y;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float bfloat16_to_float(u16 x) {
+  return __uint_as_float(static_cast<u32>(x) << 16);
+}
+__device__ __forceinline__ u16 float_to_bfloat16(float x) {
+#if __CUDA_ARCH__ >= 800
+  u16 y;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y) : "f"(x));
+  return y;
+#else
+  const u32 bits = __float_as_uint(x);
+  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<u16>((bits >> 16) | 0x40u);
+  return static_cast<u16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+#endif
+}
+/// The bits of x with the 10-bit mantissa that the tensor cores read.
+__device__ __forceinline__ u32 float_to_tf32(float x) {
+#if __CUDA_ARCH__ >= 800
+  u32 y;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(y) : "f"(x));
+  return y;
+#else
+  return __float_as_uint(x);
+#endif
+}
+
+// Programmatic dependent launch: everything before wait() may overlap with the kernel before.
+
+__device__ __forceinline__ void grid_dependency_wait() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void launch_dependents() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+/// The 32-bit address of a pointer into shared memory.
+__device__ __forceinline__ u32 shared_address(const void* p) {
+  return static_cast<u32>(__cvta_generic_to_shared(p));
+}
+
+// sm_75: fragments from shared memory. Lane l gives the address of row l % 8 of matrix l / 8: eight
+// 16-bit elements. Lane l gets, of each matrix, row l / 4, columns 2 (l % 4) and the next (or, from
+// the transposed matrix, those).
+
+#if __CUDA_ARCH__ >= 750
+__device__ __forceinline__ void ldmatrix_x4(u32 (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+__device__ __forceinline__ void ldmatrix_x4_trans(u32 (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(shared_address(row))
+               : "memory");
+}
+__device__ __forceinline__ void ldmatrix_x2(u32 (&r)[2], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(shared_address(row))
+               : "memory");
+}
+#endif
+
+// sm_80: copies from global to shared memory that run in the background.
+
+#if __CUDA_ARCH__ >= 800
+/// 16 bytes, of which the last 16 - valid_bytes are zeros instead.
+__device__ __forceinline__ void cp_async_16(void* shared, const void* global, int valid_bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
+                   shared_address(shared)),
+               "l"(global), "r"(valid_bytes)
+               : "memory");
+}
+__device__ __forceinline__ void cp_async_4(void* shared, const void* global, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(shared)),
+               "l"(global), "r"(valid ? 4 : 0)
+               : "memory");
+}
+__device__ __forceinline__ void cp_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+/// Waits until at most N of this thread's groups are on their way.
+template <int N>
+__device__ __forceinline__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+// d += a b on the tensor cores. Lane l holds, with g = l / 4 and t = l % 4:
+//   d[0..1] row g, columns 2t and 2t + 1; d[2..3] row g + 8
+//   16-bit: a[0] row g, k 2t..2t+1; a[1] row g + 8; a[2], a[3] the same at k + 8
+//           b[0] k 2t..2t+1, column g; b[1] at k + 8
+//   tf32:   a[0] row g, k t; a[1] row g + 8; a[2], a[3] the same at k + 4; b[0] k t, column g; b[1]
+//           at k + 4
+
+struct half;
+struct bfloat16;
+
+template <class T>
+__device__ __forceinline__ void mma_m16n8k16(float (&d)[4], const u32 (&a)[4], const u32 (&b)[2]) {
+  if constexpr (kSame<T, half>) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  } else {
+    static_assert(kSame<T, bfloat16>, "mma_m16n8k16 multiplies half or bfloat16");
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+  }
+}
+
+__device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const u32 (&a)[4],
+                                                 const u32 (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+      "{%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+#endif
+
+}  // namespace braze::device
+
+#endif  // BRAZE_EMULATED
