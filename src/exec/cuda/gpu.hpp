@@ -1,4 +1,5 @@
-// A GPU as the program runner sees it: memory, compiled kernels, and recorded sequences of launches.
+// A GPU as the program runner sees it: memory, compiled kernels, and recorded sequences of
+// launches.
 //
 // There are two: the real one over the CUDA driver API (driver_gpu.cpp), and an emulated one that
 // the tests bring.

@@ -58,9 +58,9 @@ struct Kernel {
   std::string source;  // the emitted translation unit
   std::string entry;   // extern "C" __global__ void entry(const __grid_constant__ Parameters)
   Dim3 grid, block;
-  std::uint32_t cluster = 1;         // blocks of a cluster, along x
-  std::uint32_t shared_bytes = 0;    // dynamic shared memory
-  std::vector<std::byte> parameters; // the one argument, by value
+  std::uint32_t cluster = 1;          // blocks of a cluster, along x
+  std::uint32_t shared_bytes = 0;     // dynamic shared memory
+  std::vector<std::byte> parameters;  // the one argument, by value
   std::vector<Pointer> pointers;
   std::vector<TensorMap> maps;
   std::vector<std::vector<std::byte>> constants;  // packed, uploaded once, each 256-byte aligned

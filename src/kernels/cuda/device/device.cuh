@@ -6,8 +6,7 @@
 #include "simt.hpp"
 #else
 /// `name` is the block's dynamic shared memory, 1024-byte aligned.
-#define BRAZE_DYNAMIC_SHARED(name) \
-  extern __shared__ __align__(1024) unsigned char name[]
+#define BRAZE_DYNAMIC_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]
 #endif
 
 /// Repeats a loop body for i in [0, n): n is a constant, the indices end as registers.

@@ -18,8 +18,8 @@ struct EpilogueParameters {
   float value[kMaxValues];  // bounds and slopes of the steps, in order
 };
 
-/// Where the result of a kernel goes: element (n, pixel, channel) as above. Channels from `channels`
-/// to `padded` are written as zeros.
+/// Where the result of a kernel goes: element (n, pixel, channel) as above. Channels from
+/// `channels` to `padded` are written as zeros.
 struct OutputParameters {
   void* data;
   long long stride_n, stride_pixel, stride_channel;

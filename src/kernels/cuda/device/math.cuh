@@ -1,5 +1,5 @@
-// The element-wise functions of epilogues and pointwise kernels, in float, as ONNX defines them: what
-// is NaN stays NaN, in relu, clip, min and max too.
+// The element-wise functions of epilogues and pointwise kernels, in float, as ONNX defines them:
+// what is NaN stays NaN, in relu, clip, min and max too.
 #pragma once
 
 #include "braze/device.cuh"

@@ -95,10 +95,10 @@ __device__ __forceinline__ void ldmatrix_x2(u32 (&r)[2], const void* row) {
 #if __CUDA_ARCH__ >= 800
 /// 16 bytes, of which the last 16 - valid_bytes are zeros instead.
 __device__ __forceinline__ void cp_async_16(void* shared, const void* global, int valid_bytes) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(
-                   shared_address(shared)),
-               "l"(global), "r"(valid_bytes)
-               : "memory");
+  asm volatile(
+      "cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
+      "l"(global), "r"(valid_bytes)
+      : "memory");
 }
 __device__ __forceinline__ void cp_async_4(void* shared, const void* global, bool valid) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared_address(shared)),

@@ -1,0 +1,77 @@
+// What families share when they write a kernel's source and parameters.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "kernels/cuda/device/epilogue_parameters.h"
+#include "kernels/cuda/kernel.hpp"
+
+namespace braze::cuda {
+
+/// "half", "bfloat16", "float" in device code; kInternal for what has no such name.
+const char* device_type(DType dtype);
+
+/// The address of a value that the kernel reads: an input of its group, or a constant, which is
+/// added to kernel.constants as it is.
+Address address_of(const Plan& plan, const Group& group, ValueId id, Kernel& kernel);
+
+/// Adds bytes that are uploaded once.
+Address add_constant(Kernel& kernel, std::vector<std::byte> bytes);
+/// The elements of `tensor` as fp32, then zeros up to a multiple of `multiple` of them.
+Address add_floats(Kernel& kernel, const Tensor& tensor, std::int64_t multiple);
+
+/// May `vector` adjacent channels of a value be read or written at once? True if it lies
+/// channels-last, every pixel begins at a multiple of vector elements or 16 bytes, and channels are
+/// a multiple of `vector`.
+bool takes_vectors(const Plan& plan, ValueId id, int vector);
+
+/// Strides and extents of a kernel's result [n, c, spatial...]; of rank 2, rows are pixels of one
+/// image.
+device::OutputParameters output_parameters(const Plan& plan, ValueId result);
+
+/// The program on an accumulator, as source and parameters.
+class EpilogueEmitter {
+ public:
+  /// For a kernel that applies its epilogue to `vector` adjacent channels at a time.
+  EpilogueEmitter(const Plan& plan, const KernelPlan& kernel, Kernel& to, int vector);
+
+  /// acc = acc + bias[channel]
+  void add_bias(ValueId bias);
+  /// All steps of a member's epilogue.
+  void add_steps(const Group::Member& member);
+
+  /// "struct Epilogue { ... };"
+  [[nodiscard]] std::string source() const;
+  [[nodiscard]] const device::EpilogueParameters& parameters() const { return parameters_; }
+  /// Points the operands of `block`, which is part of the parameters being made.
+  void point(Parameters& parameters, device::EpilogueParameters& block) const;
+  /// "add(channel) relu", for names of kernels.
+  [[nodiscard]] const std::string& label() const { return label_; }
+
+ private:
+  std::string add_value(double value);
+  std::string add_operand(ValueId id, const Shape& result);
+  void add_line(const std::string& expression, const std::string& load);
+
+  const Plan& plan_;
+  const KernelPlan& kernel_;
+  Kernel& to_;
+  int vector_;
+  Shape result_;
+  std::string body_;
+  std::string label_;
+  device::EpilogueParameters parameters_{};
+  std::vector<Address> operands_;
+  int values_ = 0;
+};
+
+/// A translation unit: the headers, then `body`, then the entry that calls `call` with its
+/// parameters p. The entry's name is the family's and a hash of the source, so equal sources have
+/// equal names.
+void emit(Kernel& kernel, std::string_view family, const std::vector<std::string>& headers,
+          const std::string& body, std::string_view parameters, const std::string& call,
+          int threads, int blocks_per_sm = 1);
+
+}  // namespace braze::cuda

@@ -1,0 +1,27 @@
+// Each family of the GPU is listed here, once.
+#include "base/error.hpp"
+#include "kernels/cuda/families.hpp"
+
+namespace braze::cuda {
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> all = {
+      host(),
+  };
+  return all;
+}
+
+Registry registry() {
+  Registry registry;
+  for (const Row& row : rows()) registry.push_back(row.family);
+  return registry;
+}
+
+Build builder(std::string_view family) {
+  for (const Row& row : rows()) {
+    if (row.family.name == family) return row.build;
+  }
+  fail(ErrorCode::kInternal, "internal error: there is no CUDA kernel family '{}'", family);
+}
+
+}  // namespace braze::cuda
