@@ -29,6 +29,7 @@ struct Device {
   double ops_int8 = 0;
   double launch_us = 0;   // CPU: waking the workers for a parallel loop; CUDA: one graph node
   double barrier_us = 0;  // grid-wide barrier inside a kernel
+  bool tf32 = false;      // CUDA: fp32 products may be rounded to tf32 (--precision tf32)
   std::string isa;        // CPU: Highway target that will run, e.g. "AVX3"; "" on CUDA
 };
 

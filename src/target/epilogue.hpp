@@ -21,9 +21,11 @@ enum class Broadcast : std::uint8_t {
   kFull,     // the output's own shape
 };
 
-/// acc = fn(acc), or acc = fn(acc, operand), or acc = fn(operand, acc) when `swapped`.
+/// acc = fn(acc), or acc = fn(acc, operand), or acc = fn(operand, acc) when `swapped`; a last step
+/// may be the conversion to the type that is stored.
 struct EpilogueStep {
   NodeId node = kNoNode;             // the graph node it does
+  std::optional<DType> cast;         // set: the last step, a conversion
   std::optional<Unary> unary;        // set: a unary step
   BinaryFn binary = BinaryFn::kAdd;  // otherwise a binary step with
   ValueId operand = kNoValue;        // this operand

@@ -29,6 +29,8 @@ struct Group {
   std::vector<Member> members;  // in order of execution
   std::vector<ValueId> inputs;  // read from memory: non-constant inputs of the members, each once,
                                 // then epilogue operands
+  std::vector<NodeId> casts;    // Casts done while loading: an input of the group is the operand of
+                                // one, and the members read its result
   std::vector<ValueId>
       outputs;  // stored: the last member's result(s), and intermediates that others need
 
@@ -79,6 +81,8 @@ struct KernelFamily {
   LayoutRule layouts = LayoutRule::kModelOnly;
   bool epilogue = false;  // takes any Epilogue on its single output
   bool pitched = false;   // reads and writes channels-last with pitch > C (channel-offset views)
+  bool converts = false;  // reads inputs of other float types than the members compute in, and
+                          // stores its result as another
   bool in_place = false;  // may write its output over its first input when layouts agree
   /// Is this node, with its dtypes and constness, something the family runs as a group's anchor?
   Support (*supports)(const Graph& graph, const Node& anchor, const Device& device) = nullptr;

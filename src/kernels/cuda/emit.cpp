@@ -132,9 +132,17 @@ Address add_floats(Kernel& kernel, const Tensor& tensor, std::int64_t multiple) 
   return add_constant(kernel, std::move(bytes));
 }
 
+ValueId loaded_value(const Plan& plan, const Group& group, ValueId id) {
+  if (id == kNoValue) return id;
+  const NodeId producer = plan.graph.producer(id);
+  const bool converted =
+      std::find(group.casts.begin(), group.casts.end(), producer) != group.casts.end();
+  return converted && producer != kNoNode ? plan.graph.node(producer).inputs[0] : id;
+}
+
 Address address_of(const Plan& plan, const Group& group, ValueId id, Kernel& kernel) {
   if (id == kNoValue) return {};
-  const cpu::Operand operand = cpu::operand_of(plan, group, id);
+  const cpu::Operand operand = cpu::operand_of(plan, group, loaded_value(plan, group, id));
   if (operand.input >= 0) return {Address::Of::kInput, operand.input, 0};
   const auto* begin = static_cast<const std::byte*>(operand.constant.data());
   return add_constant(kernel, {begin, begin + operand.constant.bytes()});
@@ -195,7 +203,7 @@ std::string EpilogueEmitter::add_value(double value) {
 std::string EpilogueEmitter::add_operand(ValueId id, const Shape& result) {
   ensure(operands_.size() < device::kMaxOperands, "an epilogue's operands fit its parameters");
   const Value& value = plan_.graph.value(id);
-  ImageStrides strides = image_strides(plan_, id, result);
+  ImageStrides strides = image_strides(plan_, loaded_value(plan_, kernel_.group, id), result);
   if (result.size() == 2) strides.n = 0;  // rows are pixels
   const char* access = "kEach";
   const char* type = "float";
@@ -207,8 +215,9 @@ std::string EpilogueEmitter::add_operand(ValueId id, const Shape& result) {
     if (dense_channels) access = "kVector";
   } else {
     operands_.push_back(address_of(plan_, kernel_.group, id, to_));
-    type = device_type(value.dtype);
-    if (strides.channel == 1 && takes_vectors(plan_, id, vector_)) access = "kVector";
+    const ValueId loaded = loaded_value(plan_, kernel_.group, id);
+    type = device_type(plan_.graph.value(loaded).dtype);
+    if (strides.channel == 1 && takes_vectors(plan_, loaded, vector_)) access = "kVector";
   }
   device::EpilogueOperand& operand = parameters_.operand[operands_.size() - 1];
   operand.stride_n = strides.n;
@@ -235,7 +244,7 @@ void EpilogueEmitter::add_bias(ValueId bias) {
     operands_.push_back(add_floats(to_, *value.constant, 32));
   } else {
     operands_.push_back(address_of(plan_, kernel_.group, bias, to_));
-    type = device_type(value.dtype);
+    type = device_type(plan_.graph.value(loaded_value(plan_, kernel_.group, bias)).dtype);
     access = "kEach";
   }
   parameters_.operand[operands_.size() - 1].stride_channel = 1;
@@ -247,6 +256,7 @@ void EpilogueEmitter::add_bias(ValueId bias) {
 
 void EpilogueEmitter::add_steps(const Group::Member& member) {
   for (const EpilogueStep& step : member.epilogue.steps) {
+    if (step.cast) continue;  // the store converts
     if (step.unary) {
       const Name name = name_of(step.unary->fn);
       std::string call = fmt::format("{}(v[i]", name.text);

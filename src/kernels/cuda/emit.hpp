@@ -13,6 +13,10 @@ namespace braze::cuda {
 /// "half", "bfloat16", "float" in device code; kInternal for what has no such name.
 const char* device_type(DType dtype);
 
+/// The value in memory behind an operand of a group's member: itself, or what a Cast that is done
+/// while loading reads. Its dtype and placement are those of the bytes.
+ValueId loaded_value(const Plan& plan, const Group& group, ValueId id);
+
 /// The address of a value that the kernel reads: an input of its group, or a constant, which is
 /// added to kernel.constants as it is.
 Address address_of(const Plan& plan, const Group& group, ValueId id, Kernel& kernel);
