@@ -10,7 +10,6 @@ import time
 
 import numpy as np
 import onnx
-import onnxruntime
 
 
 def load_model(file):
@@ -37,6 +36,7 @@ def bind(model, dims):
 
 class OnnxRuntime:
     def __init__(self, model, threads, optimise=True):
+        import onnxruntime  # not where GPUs are compared
         options = onnxruntime.SessionOptions()
         level = onnxruntime.GraphOptimizationLevel
         options.graph_optimization_level = (level.ORT_ENABLE_ALL if optimise
@@ -64,17 +64,19 @@ class OnnxRuntime:
 
 
 class Braze:
-    """A network compiled to an engine file in a temporary folder."""
+    """A network compiled with `options` to an engine file in a temporary folder, or as it is."""
 
-    def __init__(self, program, file, threads, dims=None):
+    def __init__(self, program, file, threads, dims=None, options=(), engine=True):
         self.program = str(program)
         self.threads = ["--threads", str(threads)]
         self.folder = tempfile.TemporaryDirectory(prefix="braze_")
-        self.engine = pathlib.Path(self.folder.name) / "engine"
-        self.model = [str(file)]
+        self.model = [str(file), *options]
         for name, extent in (dims or {}).items():
             self.model += ["--dim", f"{name}={extent}"]
-        self("compile", *self.model, "-o", str(self.engine))
+        self.runnable = self.model
+        if engine:
+            self.runnable = [str(pathlib.Path(self.folder.name) / "engine")]
+            self("compile", *self.model, "-o", *self.runnable)
 
     def __call__(self, command, *arguments):
         done = subprocess.run([self.program, command, *arguments], capture_output=True, text=True)
@@ -92,16 +94,41 @@ class Braze:
         folder = pathlib.Path(self.folder.name)
         arguments = []
         for i, (name, value) in enumerate(feeds.items()):
-            np.save(folder / f"{i}.npy", value)
-            arguments += ["--input", f"{name}={folder / f'{i}.npy'}"]
+            file = folder / str(i)
+            if isinstance(value, onnx.TensorProto):  # bfloat16
+                file = file.with_suffix(".pb")
+                file.write_bytes(value.SerializeToString())
+            else:
+                file = file.with_suffix(".npy")
+                np.save(file, value)
+            arguments += ["--input", f"{name}={file}"]
         out = folder / "out"
-        listed = json.loads(self("run", str(self.engine), *arguments, *self.threads,
+        listed = json.loads(self("run", *self.runnable, *arguments, *self.threads,
                                  "--output-dir", str(out), "--json"))
-        return {output["name"]: np.load(out / output["file"]) for output in listed}
+        return {output["name"]: load_tensor(out / output["file"]) for output in listed}
 
     def bench(self, iterations):
-        return json.loads(self("bench", str(self.engine), *self.threads, "--json", "--iters",
+        return json.loads(self("bench", *self.runnable, *self.threads, "--json", "--iters",
                                str(iterations)))
+
+
+def to_bfloat16(values, name=""):
+    """float32 to a TensorProto, to nearest even; NaN stays NaN."""
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    rounded = np.where(np.isnan(values), 0x7FC0, rounded).astype(np.uint16)
+    return onnx.TensorProto(name=name, data_type=onnx.TensorProto.BFLOAT16, dims=values.shape,
+                            raw_data=rounded.tobytes())
+
+
+def load_tensor(file):
+    """.npy, or .pb with bfloat16, which becomes float32."""
+    if file.suffix == ".npy":
+        return np.load(file)
+    proto = onnx.TensorProto.FromString(file.read_bytes())
+    assert proto.data_type == onnx.TensorProto.BFLOAT16 and proto.raw_data
+    bits = np.frombuffer(proto.raw_data, np.uint16).astype(np.uint32) << 16
+    return bits.view(np.float32).reshape(tuple(proto.dims))
 
 
 def worst_error(got, expected):
@@ -158,3 +185,12 @@ def hardware():
             cpu = line.split(":", 1)[1].strip()
             break
     return f"{cpu}, {len(os.sched_getaffinity(0))} cores"
+
+
+def write_report(output, title, about, lines, results):
+    """OUTPUT.json with everything, OUTPUT.md with the lines (a table and what follows it)."""
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.with_suffix(".json").write_text(json.dumps(about | results, indent=1) + "\n")
+    output.with_suffix(".md").write_text(
+        f"# {title}\n\n" + "".join(f"{key}: {value}  \n" for key, value in about.items())
+        + "\n" + "\n".join(lines) + "\n")

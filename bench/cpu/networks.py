@@ -6,7 +6,6 @@ to stdout and, with the command, the date and the machine, to --output.
 """
 import argparse
 import datetime
-import json
 import math
 import pathlib
 import shlex
@@ -93,12 +92,8 @@ def main():
     about = {"command": shlex.join(["bench/cpu/networks.py", *sys.argv[1:]]),
              "date": datetime.date.today().isoformat(), "hardware": peer.hardware(),
              "onnxruntime": onnxruntime.__version__, "threads": args.threads}
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    args.output.with_suffix(".json").write_text(
-        json.dumps(about | {"geometric_mean": mean, "networks": rows}, indent=1) + "\n")
-    args.output.with_suffix(".md").write_text(
-        "# Networks on the CPU\n\n" + "".join(f"{key}: {value}  \n" for key, value in about.items())
-        + "\n" + "\n".join(head + lines) + f"\n\n{summary}\n")
+    peer.write_report(args.output, "Networks on the CPU", about, [*head, *lines, "", summary],
+                      {"geometric_mean": mean, "networks": rows})
     return 0 if rows and len(ratios) == len(rows) else 1
 
 
