@@ -105,6 +105,49 @@ const char* name_of(BinaryFn fn) {
 
 }  // namespace
 
+std::string call_of(const Unary& op, const std::string& x,
+                    const std::function<std::string(double)>& value) {
+  const Name name = name_of(op.fn);
+  std::string call = fmt::format("{}({}", name.text, x);
+  if (name.values >= 1) call += ", " + value(op.alpha);
+  if (name.values >= 2) call += ", " + value(op.beta);
+  return call + ")";
+}
+
+std::string call_of(BinaryFn fn, const std::string& a, const std::string& b) {
+  return fmt::format("{}({}, {})", name_of(fn), a, b);
+}
+
+const char* element_type(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+    case DType::kFloat16:
+    case DType::kBFloat16:
+      return device_type(dtype);
+    case DType::kFloat64:
+      return "double";
+    case DType::kInt8:
+      return "signed char";
+    case DType::kUInt8:
+      return "unsigned char";
+    case DType::kInt16:
+      return "short";
+    case DType::kUInt16:
+      return "u16";
+    case DType::kInt32:
+      return "int";
+    case DType::kUInt32:
+      return "u32";
+    case DType::kInt64:
+      return "i64";
+    case DType::kUInt64:
+      return "u64";
+    case DType::kBool:
+      return "bool8";
+  }
+  fail(ErrorCode::kInternal, "unknown dtype {}", static_cast<int>(dtype));
+}
+
 const char* device_type(DType dtype) {
   switch (dtype) {
     case DType::kFloat32:
@@ -258,18 +301,14 @@ void EpilogueEmitter::add_steps(const Group::Member& member) {
   for (const EpilogueStep& step : member.epilogue.steps) {
     if (step.cast) continue;  // the store converts
     if (step.unary) {
-      const Name name = name_of(step.unary->fn);
-      std::string call = fmt::format("{}(v[i]", name.text);
-      if (name.values >= 1) call += ", " + add_value(step.unary->alpha);
-      if (name.values >= 2) call += ", " + add_value(step.unary->beta);
-      add_line(call + ")", "");
+      add_line(call_of(*step.unary, "v[i]", [this](double value) { return add_value(value); }), "");
       label_ += fmt::format("_{}", to_string(step.unary->fn));
       continue;
     }
     const std::string load = add_operand(step.operand, plan_.graph.value(member.result).shape);
-    add_line(
-        fmt::format("{}({})", name_of(step.binary), step.swapped ? "x[i], v[i]" : "v[i], x[i]"),
-        load);
+    add_line(step.swapped ? call_of(step.binary, "x[i]", "v[i]")
+                          : call_of(step.binary, "v[i]", "x[i]"),
+             load);
     label_ += fmt::format("_{}", to_string(step.binary));
   }
 }

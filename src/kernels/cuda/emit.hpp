@@ -1,6 +1,7 @@
 // What families share when they write a kernel's source and parameters.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -12,6 +13,13 @@ namespace braze::cuda {
 
 /// "half", "bfloat16", "float" in device code; kInternal for what has no such name.
 const char* device_type(DType dtype);
+/// The name of any dtype's elements in device code: "half", "i64", "bool8".
+const char* element_type(DType dtype);
+
+/// Calls of the float functions of math.cuh. `value` makes the text of a run-time parameter.
+std::string call_of(const Unary& op, const std::string& x,
+                    const std::function<std::string(double)>& value);
+std::string call_of(BinaryFn fn, const std::string& a, const std::string& b);
 
 /// The value in memory behind an operand of a group's member: itself, or what a Cast that is done
 /// while loading reads. Its dtype and placement are those of the bytes.
