@@ -3,7 +3,7 @@
 #pragma once
 
 #ifdef BRAZE_EMULATED
-#include "simt.hpp"
+#include <simt.hpp>
 #else
 /// `name` is the block's dynamic shared memory, 1024-byte aligned.
 #define BRAZE_DYNAMIC_SHARED(name) extern __shared__ __align__(1024) unsigned char name[]

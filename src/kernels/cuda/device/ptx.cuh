@@ -5,7 +5,7 @@
 #include "braze/device.cuh"
 
 #ifdef BRAZE_EMULATED
-#include "ptx.hpp"
+#include <ptx.hpp>
 #else
 
 namespace braze::device {
