@@ -1,9 +1,9 @@
 """An ONNX network in PyTorch: the peer on a GPU, and with fp32 on the CPU its own check.
 
-TorchModel(model, fused=False) runs node by node, as eager PyTorch does. With fused=True BatchNorm is
-folded into the convolution before it, and dense convolution + relu and convolution + residual + relu
-are one cuDNN call each (torch.cudnn_convolution_relu, torch.cudnn_convolution_add_relu), as far as
-cuDNN takes them. x * sigmoid(x) is torch's silu in both.
+TorchModel(model, fused=False) runs node by node, as eager PyTorch does. With fused=True BatchNorm
+is folded into the convolution before it, and convolution (+ residual) + relu is one cuDNN call
+(torch.cudnn_convolution_relu, torch.cudnn_convolution_add_relu) wherever cuDNN takes it.
+x * sigmoid(x) is torch's silu in both.
 """
 import dataclasses
 
@@ -21,6 +21,7 @@ class Step:
     inputs: list
     outputs: list
     attributes: dict
+    last_uses: list = dataclasses.field(default_factory=list)
 
 
 def tensor_of(proto):
@@ -75,7 +76,8 @@ class Fuser:
                 return self.drop(sigmoid)
 
     def fold_batch_norm(self, step):
-        """s (w * x + b - mean) + shift = (s w) * x + (s (b - mean) + shift), s = scale / deviation"""
+        """s (w * x + b - mean) + shift = (s w) * x + (s (b - mean) + shift)
+        with s = scale / sqrt(variance + epsilon)"""
         conv = self.made_by(step.inputs[0], "Conv")
         if not conv or any(n not in self.constants for n in conv.inputs[1:] + step.inputs[1:]):
             return
@@ -91,12 +93,13 @@ class Fuser:
         self.drop(conv)
 
     def fits_cudnn(self, conv):
-        """Two-dimensional, symmetric pads, constant weights; dense unless groups are asked for."""
+        """2-D, symmetric pads, constant weights; dense unless groups are asked for."""
         a = conv.attributes
         weight = self.constants.get(conv.inputs[1])
-        pads = a.get("pads", [0] * 4)
-        return (weight is not None and weight.dim() == 4 and
-                (self.grouped or a.get("group", 1) == 1) and a.get("auto_pad", "NOTSET") == "NOTSET" and list(pads[:2]) == list(pads[2:]))
+        pads = list(a.get("pads", [0] * 4))
+        return (weight is not None and weight.dim() == 4 and pads[:2] == pads[2:] and
+                a.get("auto_pad", "NOTSET") == "NOTSET" and
+                (self.grouped or a.get("group", 1) == 1))
 
     def conv_relu(self, step):
         conv = self.made_by(step.inputs[0], "Conv")
@@ -145,7 +148,16 @@ class TorchModel:
             fuser.apply("Relu", fuser.conv_add_relu)
             fuser.apply("Relu", fuser.conv_relu)
         self.steps = fuser.steps
+        self.find_last_uses()
         self.mirror = {}  # what of self.host is needed on the device
+
+    def find_last_uses(self):
+        """So that memory is free for reuse as early as it is in eager PyTorch."""
+        kept = set(self.output_names)
+        for step in reversed(self.steps):
+            names = {*step.inputs, *step.outputs} - kept
+            step.last_uses = list(names)
+            kept |= names
 
     def fused_calls(self):
         return sum(s.op in ("ConvRelu", "ConvAddRelu") and not s.attributes.get("separate")
@@ -189,6 +201,9 @@ class TorchModel:
             results = results if isinstance(results, (tuple, list)) else [results]
             (self.host if static or step.op == "Shape" else values).update(
                 zip(step.outputs, results))
+            del arguments, results
+            for name in step.last_uses:
+                values.pop(name, None)
         return {name: values[name] for name in self.output_names}
 
     @staticmethod

@@ -168,7 +168,7 @@ def mobilenet_v2(batch):
             h = unit(x, width, 1) if expand > 1 else x
             h = unit(h, width, 3, stride, width)
             h = net.batch_norm(net.conv(h, out, 1))
-            x = net.add(x, h) if stride == 1 and net.channels[x] == out else h
+            x = net.add(h, x) if stride == 1 and net.channels[x] == out else h
     return classifier(net, unit(x, 1280, 1))
 
 
@@ -193,7 +193,7 @@ def efficientnet_b0(batch):
             h = unit(x, width, 1) if expand > 1 else x
             h = squeeze_excite(unit(h, width, kernel, stride, width), net.channels[x] // 4)
             h = net.batch_norm(net.conv(h, out, 1))
-            x = net.add(x, h) if stride == 1 and net.channels[x] == out else h
+            x = net.add(h, x) if stride == 1 and net.channels[x] == out else h
     return classifier(net, unit(x, 1280, 1))
 
 

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Measures one case after the other: a JSON object per line in, a row of results per line out.
+
+A case: {"file", "dims": {NAME: VALUE}, "precision", "backend", "device", "braze": program,
+"rounds", "seconds" of timing in each round, "model_io": also with the model's own inputs and outputs}.
+Answers are compared first. Then Braze, the peers, Braze, the peers, ...: each time is the median
+over the rounds of the medians in a round.
+"""
+import gc
+import json
+import math
+import os
+import pathlib
+import statistics
+import sys
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE)]
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+
+import peer  # noqa: E402
+from onnx_torch import Captured, TorchModel  # noqa: E402
+
+# Type, and the largest error of a peer, as a fraction of an output's range: beyond it the peer does
+# not compute this network. Braze may be off by ALLOWED_FACTOR times what the peers are.
+PRECISIONS = {"fp32": (torch.float32, 1e-3), "tf32": (torch.float32, 5e-2),
+              "fp16": (torch.float16, 5e-2), "bf16": (torch.bfloat16, 2e-1)}
+ALLOWED_FACTOR, ALLOWED_FLOOR = 4, 1e-5
+
+# Of an H200, as measured: TFLOP/s, and TB/s of its memory.
+CEILINGS = {"H200": ({"fp32": 67, "tf32": 395, "fp16": 790, "bf16": 790}, 4.3)}
+
+
+class Repeated:
+    """What Captured is on a GPU, by calling again and again: for trying this file without one."""
+
+    def __init__(self, model, feeds):
+        self.model, self.feeds = model, feeds
+
+    def run(self):
+        return self.model.run(self.feeds)
+
+    def times(self, iterations, warm_ups=1):
+        times = []
+        for _ in range(warm_ups + iterations):
+            start = time.perf_counter()
+            self.run()
+            times.append((time.perf_counter() - start) * 1e6)
+        return times[warm_ups:]
+
+
+def allow_tf32(allowed):
+    torch.backends.cudnn.allow_tf32 = allowed
+    torch.backends.cuda.matmul.allow_tf32 = allowed
+
+
+def reference(model, feeds, device, dims):
+    """fp32, node by node, on the device; its first picture is checked on the CPU."""
+    allow_tf32(False)
+    answer = TorchModel(model, device, channels_last=False).run(feeds)
+    batch = dims.get("N", 1)
+    first = {name: value[:1] if batch > 1 else value for name, value in feeds.items()}
+    expected = TorchModel(model, channels_last=False).run(first)
+    got = {name: value[:1] if batch > 1 else value for name, value in answer.items()}
+    error = peer.worst_error(got, expected)
+    if not error <= PRECISIONS["fp32"][1]:
+        raise RuntimeError(f"the reference on the GPU is off by {error:.1e} from that on the CPU")
+    return answer
+
+
+def peers_of(model, feeds, device, precision):
+    """{name: [variants]}: the fastest variant counts. fp32 is tried in both layouts, and a network
+    with grouped convolutions with and without fused calls for them."""
+    allow_tf32(precision != "fp32")
+    runner = Captured if device == "cuda" else Repeated
+    dtype = PRECISIONS[precision][0]
+    peers = {"cudnn fused": [], "eager": []}
+    for channels_last in (True, False) if precision == "fp32" else (True,):
+        options = dict(device=device, dtype=dtype, channels_last=channels_last)
+        fused = [TorchModel(model, fused=True, grouped=grouped, **options)
+                 for grouped in (False, True)]
+        if fused[0].fused_calls() == fused[1].fused_calls():
+            fused.pop()
+        peers["cudnn fused"] += [runner(variant, feeds) for variant in fused]
+        peers["eager"].append(runner(TorchModel(model, **options), feeds))
+    return peers
+
+
+class Braze:
+    """With inputs and outputs as the model has them, or channels-last and in the compute type."""
+
+    def __init__(self, case, native):
+        self.native, self.precision = native, case["precision"]
+        options = ["--device", case["device"], "--precision", self.precision,
+                   "--backend", case["backend"]]
+        if native:
+            options += ["--io-layout", "nhwc", "--io-dtype", "compute"]
+        self.braze = peer.Braze(case["braze"], case["file"], 0, case["dims"], options,
+                                engine=False)
+
+    def convert(self, value):
+        if value.ndim > 2:
+            value = np.moveaxis(value, 1, -1)
+        if value.dtype == np.float32 and self.precision == "fp16":
+            value = value.astype(np.float16)
+        if value.dtype == np.float32 and self.precision == "bf16":
+            return peer.to_bfloat16(value)
+        return np.ascontiguousarray(value)
+
+    def run(self, feeds):
+        if not self.native:
+            return self.braze.run(feeds)
+        outputs = self.braze.run({name: self.convert(value) for name, value in feeds.items()})
+        return {name: (np.moveaxis(value, -1, 1) if value.ndim > 2 else value).astype(np.float32)
+                for name, value in outputs.items()}
+
+    def bench(self, iterations):
+        return self.braze.bench(iterations)
+
+
+def plan_facts(plan, model, feeds, outputs, precision):
+    """What the plan says, and two bounds: "floor_us" if the network were one kernel (arithmetic, or
+    inputs, outputs and weights once), "launch_floor_us" the sum of each kernel's own."""
+    facts = {"cudnn": sum(k["backend"] == "cudnn" for k in plan["kernels"]),
+             "reference": sum(k["kind"] == "reference" for k in plan["kernels"])}
+    names = torch.cuda.get_device_name() if torch.cuda.is_available() else ""
+    for name, (rates, bandwidth) in CEILINGS.items():
+        if name in names:
+            rate, bandwidth = rates[precision] * 1e6, bandwidth * 1e6  # per microsecond
+            width = 2 if precision in ("fp16", "bf16") else 4
+            elements = sum(math.prod(t.dims) for t in model.graph.initializer)
+            elements += sum(v.size for v in (*feeds.values(), *outputs.values()))
+            flops = sum(k["flops"] for k in plan["kernels"])
+            facts["floor_us"] = max(flops / rate, elements * width / bandwidth)
+            facts["launch_floor_us"] = sum(max(k["flops"] / rate, k["dram_bytes"] / bandwidth)
+                                           for k in plan["kernels"])
+    return facts
+
+
+def errors_of(runs, expected):
+    errors = {}
+    for name, run in runs.items():
+        got = {output: value.astype(np.float32) for output, value in run().items()}
+        errors[name] = peer.worst_error(got, expected)
+    return errors
+
+
+def measure(case):
+    model = peer.bind(peer.load_model(case["file"]), case["dims"])
+    feeds = peer.random_feeds(model)
+    device = "cuda" if case["device"].startswith("cuda") else "cpu"
+    expected = reference(model, feeds, device, case["dims"])
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    peers = peers_of(model, feeds, device, case["precision"])
+    braze = {"braze": Braze(case, native=True)}
+    if case["model_io"]:
+        braze["braze, model i/o"] = Braze(case, native=False)
+
+    runs = {f"{name} {i}": variant.run for name, variants in peers.items()
+            for i, variant in enumerate(variants)}
+    peer_errors = errors_of(runs, expected)
+    allowed = ALLOWED_FACTOR * max(peer_errors.values()) + ALLOWED_FLOOR
+    errors = errors_of({name: lambda one=one: one.run(feeds) for name, one in braze.items()},
+                       expected)
+    row = {"nodes": len(model.graph.node), "errors": errors | peer_errors, "allowed": allowed}
+    row |= plan_facts(braze["braze"].braze.explain(), model, feeds, expected, case["precision"])
+    wrong = {name: error for name, error in errors.items() if not error <= allowed}
+    wrong |= {name: error for name, error in peer_errors.items()
+              if not error <= PRECISIONS[case["precision"]][1]}
+    if wrong:
+        return row | {"failed": "WRONG: " + ", ".join(f"{name} is off by {error:.1e}"
+                                                      for name, error in wrong.items())}
+    return row | times_of(braze, peers, case)
+
+
+def times_of(braze, peers, case):
+    quick = statistics.median(peers["cudnn fused"][0].times(10)) * 1e-6
+    iterations = max(50, min(2000, int(case["seconds"] / quick)))
+    runners = {(name, i): lambda one=variant: statistics.median(one.times(iterations))
+               for name, variants in peers.items() for i, variant in enumerate(variants)}
+    runners[("braze", 0)] = lambda: braze["braze"].bench(iterations)["median_us"]
+    taken = {key: [] for key in runners}
+    for _ in range(case["rounds"]):
+        for key, run in reversed(runners.items()):
+            taken[key].append(run())
+    us = {}
+    for (name, _), times in taken.items():
+        us[name] = min(us.get(name, math.inf), statistics.median(times))
+    last = {name: one.bench(iterations) for name, one in braze.items()}
+    if case["model_io"]:
+        us["braze, model i/o"] = last["braze, model i/o"]["median_us"]
+    return {"us": us, "launches": {name: result["launches"] for name, result in last.items()},
+            "rounds": {f"{name} {i}": times for (name, i), times in taken.items()},
+            "iterations": iterations}
+
+
+def main():
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what libraries print is no result
+    torch.backends.cudnn.benchmark = True
+    for line in sys.stdin:
+        try:
+            row = measure(json.loads(line))
+        except Exception as error:  # noqa: BLE001: one case, not the rest
+            row = {"failed": f"{type(error).__name__}: {error}"}
+        print(json.dumps(row), file=results, flush=True)
+        gc.collect()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()  # ends this process if the GPU has failed
+            torch.cuda.empty_cache()
+
+
+if __name__ == "__main__":
+    main()
