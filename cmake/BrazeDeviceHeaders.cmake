@@ -34,3 +34,10 @@ add_custom_command(OUTPUT "${device_headers_cpp}"
   DEPENDS ${device_headers} "${CMAKE_CURRENT_LIST_FILE}"
   COMMENT "Embedding the headers of the CUDA kernels" VERBATIM)
 target_sources(braze_kernels PRIVATE "${device_headers_cpp}")
+
+# Blocks of parameters are read by the host too, and include each other by the names that kernels
+# use.
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/generated/device")
+file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src/kernels/cuda/device"
+     "${PROJECT_BINARY_DIR}/generated/device/braze" SYMBOLIC)
+target_include_directories(braze_kernels PUBLIC "${PROJECT_BINARY_DIR}/generated/device")
