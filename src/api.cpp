@@ -1,9 +1,12 @@
 // Model's methods, and the small public functions.
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <random>
 
 #include "base/error.hpp"
 #include "braze/braze.hpp"
+#include "exec/cuda/devices.hpp"
 #include "graph/elements.hpp"
 #include "kernels/cpu/isa.hpp"
 #include "model/read_tensor.hpp"
@@ -80,6 +83,22 @@ Result<std::vector<double>> Model::profile(std::span<const Tensor> inputs) const
   });
 }
 
+Result<std::vector<double>> Model::time(std::span<const Tensor> inputs, int iterations) const {
+  return guarded([&] {
+    check_tensors(inputs, state_->inputs, "input");
+    std::vector<Tensor> outputs = make_outputs(*state_);
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    for (const Tensor& tensor : inputs) in.push_back(tensor.data());
+    for (Tensor& tensor : outputs) out.push_back(tensor.data());
+    std::vector<double> seconds(static_cast<std::size_t>(std::max(iterations, 0)));
+    state_->program->time(in, out, seconds);
+    return seconds;
+  });
+}
+
+std::string Model::source(std::size_t kernel) const { return state_->program->source(kernel); }
+
 Result<VerifyReport> Model::verify(std::span<const Tensor> inputs, bool bisect) const {
   return guarded([&] {
     check_tensors(inputs, state_->inputs, "input");
@@ -105,10 +124,13 @@ std::vector<Tensor> random_inputs(const Model& model, std::uint64_t seed) {
 
 std::vector<DeviceReport> devices() {
   const Device cpu = cpu_device(0);
-  return {{"cpu", true,
-           fmt::format("{} threads, instruction set {}, {:.0f} GFLOP/s fp32 estimated", cpu.units,
-                       cpu.isa, cpu.flops_fp32 / 1e9)},
-          {"cuda", false, "this build of Braze has kernels for the CPU only"}};
+  std::vector<DeviceReport> reports = {
+      {"cpu", true,
+       fmt::format("{} threads, instruction set {}, {:.0f} GFLOP/s fp32 estimated", cpu.units,
+                   cpu.isa, cpu.flops_fp32 / 1e9)}};
+  std::ranges::move(cuda::report_devices(cuda::SearchPath::of_process()),
+                    std::back_inserter(reports));
+  return reports;
 }
 
 Result<Tensor> read_tensor(const std::filesystem::path& file) {

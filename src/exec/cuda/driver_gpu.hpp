@@ -1,0 +1,94 @@
+// A GPU over the CUDA driver API.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "exec/cuda/driver.hpp"
+#include "exec/cuda/gpu.hpp"
+
+namespace braze::cuda {
+
+/// The record of a GPU from what it says of itself; what it does not say is the nearest
+/// checked-in record's, scaled by the number of multiprocessors. `device.sm` is what kernel
+/// families may use: the newest known that the GPU runs, and 80 for one newer than all.
+/// kDevice below sm_70.
+Device device_of(const GpuFacts& facts);
+
+/// One stream: what is enqueued by several threads runs one after the other.
+class DriverGpu final : public Gpu {
+ public:
+  /// kDevice: no driver, too old, no GPU `index`, or one below sm_70.
+  DriverGpu(const SearchPath& search, int index);
+
+  /// The real one: 120 where device().sm is 80.
+  [[nodiscard]] int sm() const { return context_->facts().sm; }
+  [[nodiscard]] const Driver& driver() const { return context_->driver(); }
+
+  [[nodiscard]] const Device& device() const override { return device_; }
+  Memory allocate(std::size_t bytes, const std::string& what) override;
+  std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override;
+  void copy_in(void* device, const void* host, std::size_t bytes) override;
+  void copy_out(void* host, const void* device, std::size_t bytes) override;
+  void wait() override;
+  std::shared_ptr<const cuda::Module> load(const std::string& image,
+                                           const std::string& name) override;
+  std::array<std::byte, 128> encode(const TensorMap& map, void* address) override;
+  std::unique_ptr<Recording> record(std::vector<Step> steps) override;
+
+ private:
+  std::shared_ptr<const GpuContext> context_;
+  std::shared_ptr<class HostErrors> host_errors_;
+  Device device_;
+};
+
+/// What a host step of a recording threw, kept until the next wait.
+class HostErrors {
+ public:
+  /// Keeps the first.
+  void set(std::exception_ptr error);
+  [[nodiscard]] bool pending() const;
+  /// Throws what was kept, once.
+  void rethrow();
+
+ private:
+  mutable std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
+/// A compiled source on a GPU, with the functions that were asked of it.
+class DriverModule final : public cuda::Module {
+ public:
+  DriverModule(std::shared_ptr<const GpuContext> context, const std::string& image,
+               std::string name);
+  DriverModule(const DriverModule&) = delete;
+  DriverModule& operator=(const DriverModule&) = delete;
+  ~DriverModule() override;
+
+  /// The kernel's function, allowed to have the kernel's shared memory and cluster. kDevice if the
+  /// device has less.
+  [[nodiscard]] api::Function function(const Kernel& kernel) const;
+
+ private:
+  struct Entry {
+    api::Function function = nullptr;
+    std::uint32_t shared_bytes = 0;  // allowed so far
+  };
+  std::shared_ptr<const GpuContext> context_;
+  std::string name_;
+  api::Module module_ = nullptr;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, Entry> entries_;
+};
+
+/// Pinned host memory, freed with its last owner. kOutOfMemory if the host has no more.
+std::shared_ptr<std::byte> pin_memory(const std::shared_ptr<const GpuContext>& context,
+                                      std::size_t bytes);
+
+/// Steps as a CUDA graph, made by capturing the stream.
+std::unique_ptr<Recording> record_steps(std::shared_ptr<const GpuContext> context,
+                                        std::shared_ptr<HostErrors> host_errors,
+                                        std::vector<Step> steps);
+
+}  // namespace braze::cuda

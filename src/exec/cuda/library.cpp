@@ -1,0 +1,251 @@
+#include "exec/cuda/library.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <link.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+
+#include "exec/cuda/api.hpp"
+
+namespace braze::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Names {
+  const char* text;
+  std::vector<const char*> files;    // newest first
+  std::vector<const char*> folders;  // of PyPI's packages, below site-packages
+};
+
+const Names& names(Library library) {
+  static const std::array<Names, 4> kNames = {{
+      // libcuda.so without a number may be the toolkit's stub.
+      {"the CUDA driver", {"libcuda.so.1"}, {}},
+      {"NVRTC",
+       {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"},
+       {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}},
+      {"cuDNN", {"libcudnn.so.9", "libcudnn.so.8"}, {"nvidia/cudnn/lib"}},
+      {"the CUDA run time",
+       {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
+       {"nvidia/cu13/lib", "nvidia/cuda_runtime/lib"}},
+  }};
+  return kNames.at(static_cast<std::size_t>(library));
+}
+
+fs::path from_environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+/// 11 for "python3.11"; nullopt for anything else.
+std::optional<int> python_minor(const std::string& folder) {
+  constexpr std::string_view kPrefix = "python3.";
+  int minor = 0;
+  if (!folder.starts_with(kPrefix)) return std::nullopt;
+  const auto [end, error] =
+      std::from_chars(folder.data() + kPrefix.size(), folder.data() + folder.size(), minor);
+  if (error != std::errc() || end != folder.data() + folder.size()) return std::nullopt;
+  return minor;
+}
+
+/// Appends the package folders below a Python prefix, newest Python first.
+void add_packages(const fs::path& prefix, std::vector<fs::path>& packages) {
+  if (prefix.empty()) return;
+  std::vector<std::pair<int, fs::path>> pythons;
+  std::error_code error;
+  for (fs::directory_iterator entry(prefix / "lib", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const auto minor = python_minor(entry->path().filename().string());
+    if (minor) pythons.emplace_back(-*minor, entry->path());
+  }
+  std::ranges::sort(pythons);
+  pythons.emplace_back(0, prefix / "lib/python3");  // Debian's dist-packages
+  for (const auto& [order, python] : pythons) {
+    for (const char* kind : {"site-packages", "dist-packages"}) {
+      const fs::path folder = python / kind;
+      if (fs::is_directory(folder, error) && std::ranges::find(packages, folder) == packages.end())
+        packages.push_back(folder);
+    }
+  }
+}
+
+/// The folder above that of the first python3 in PATH; "" if there is none.
+fs::path python_prefix() {
+  std::istringstream path(from_environment("PATH").string());
+  for (std::string folder; std::getline(path, folder, ':');) {
+    std::error_code error;
+    const fs::path bin = folder;
+    if (bin.is_absolute() && fs::exists(bin / "python3", error)) return bin.parent_path();
+  }
+  return {};
+}
+
+void add_folder(Library library, const char* origin, const fs::path& folder,
+                std::vector<Place>& result) {
+  for (const char* file : names(library).files) result.push_back({origin, folder / file});
+}
+
+void add_packages_in(Library library, const char* origin, const fs::path& folder,
+                     std::vector<Place>& result) {
+  for (const char* package : names(library).folders)
+    add_folder(library, origin, folder / package, result);
+}
+
+/// A folder that somebody named: the libraries' own, a toolkit, or a site-packages folder.
+void add_named(Library library, const char* origin, const fs::path& folder,
+               std::vector<Place>& result) {
+  if (folder.empty()) return;
+  for (const fs::path& place : {folder, folder / "lib64", folder / "lib"})
+    add_folder(library, origin, place, result);
+  add_packages_in(library, origin, folder, result);
+}
+
+std::optional<Version> read_version(Library library, void* handle) {
+  const auto find = [handle]<class Function>(const char* symbol, Function*& function) {
+    function = reinterpret_cast<Function*>(dlsym(handle, symbol));
+    return function != nullptr;
+  };
+  int (*single)(int*) = nullptr;
+  int number = 0;
+  switch (library) {
+    case Library::kDriver:
+    case Library::kCudart:
+      if (!find(library == Library::kDriver ? "cuDriverGetVersion" : "cudaRuntimeGetVersion",
+                single) ||
+          single(&number) != 0)
+        return std::nullopt;
+      return Version{number / 1000, number % 1000 / 10};
+    case Library::kNvrtc: {
+      int (*both)(int*, int*) = nullptr;
+      Version version;
+      if (!find("nvrtcVersion", both) || both(&version.major, &version.minor) != 0)
+        return std::nullopt;
+      return version;
+    }
+    case Library::kCudnn: {
+      std::size_t (*whole)() = nullptr;
+      if (!find("cudnnGetVersion", whole)) return std::nullopt;
+      const int value = static_cast<int>(whole());
+      const int unit = value >= 90000 ? 10000 : 1000;  // 90800: 9.8.0; 8907: 8.9.7
+      return Version{value / unit, value % unit / 100, value % 100};
+    }
+  }
+  return std::nullopt;
+}
+
+/// The path under which the dynamic linker has a library.
+fs::path loaded_path(void* handle, const fs::path& otherwise) {
+  link_map* map = nullptr;
+  if (dlinfo(handle, RTLD_DI_LINKMAP, static_cast<void*>(&map)) != 0 || map == nullptr ||
+      map->l_name == nullptr || map->l_name[0] == '\0')
+    return otherwise;
+  return map->l_name;
+}
+
+constexpr const char* kNoFile = "no such file";
+
+}  // namespace
+
+const char* to_string(Library library) { return names(library).text; }
+
+std::string to_string(const Version& version) {
+  return version.patch < 0 ? fmt::format("{}.{}", version.major, version.minor)
+                           : fmt::format("{}.{}.{}", version.major, version.minor, version.patch);
+}
+
+SearchPath SearchPath::of_process(const fs::path& option) {
+  SearchPath search;
+  search.option = option;
+  search.environment = from_environment("BRAZE_CUDA_PATH");
+  const fs::path home = from_environment("HOME");
+  for (const fs::path& prefix :
+       {from_environment("VIRTUAL_ENV"), from_environment("CONDA_PREFIX"), python_prefix(),
+        home.empty() ? fs::path() : home / ".local", fs::path("/usr/local"), fs::path("/usr")})
+    add_packages(prefix, search.packages);
+  return search;
+}
+
+std::vector<Place> places(Library library, const SearchPath& search) {
+  std::vector<Place> result;
+  add_named(library, "option", search.option, result);
+  add_named(library, "BRAZE_CUDA_PATH", search.environment, result);
+  if (search.linker)
+    for (const char* file : names(library).files) result.push_back({"dynamic linker", file});
+  for (const fs::path& folder : search.packages)
+    add_packages_in(library, "PyPI package", folder, result);
+  if (library == Library::kDriver) {
+    for (const fs::path& folder : search.drivers) add_folder(library, "driver", folder, result);
+  } else if (!search.toolkit.empty()) {
+    add_folder(library, "toolkit", search.toolkit / "lib64", result);
+  }
+  return result;
+}
+
+void* OpenLibrary::symbol(const char* name) const { return dlsym(handle_, name); }
+
+Search open_library(Library library, const SearchPath& search, const Refusal& refusal) {
+  Search result;
+  for (Place& place : places(library, search)) {
+    const bool bare = !place.file.has_parent_path();
+    std::error_code error;
+    if (!bare && !fs::exists(place.file, error)) {
+      result.tried.push_back({std::move(place), kNoFile});
+      continue;
+    }
+    void* handle = dlopen(place.file.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (handle == nullptr) {
+      const char* why = dlerror();
+      result.tried.push_back({std::move(place), why != nullptr ? why : "it cannot be opened"});
+      continue;
+    }
+    const auto version = read_version(library, handle);
+    if (!version) {
+      result.tried.push_back(
+          {std::move(place), fmt::format("it is not {}: it tells no version", to_string(library))});
+      dlclose(handle);
+      continue;
+    }
+    auto opened = std::make_shared<const OpenLibrary>(handle, loaded_path(handle, place.file),
+                                                      place.origin, *version);
+    std::string why = refusal ? refusal(*opened) : "";
+    if (why.empty()) {
+      result.library = std::move(opened);
+      return result;
+    }
+    result.tried.push_back({std::move(place), std::move(why)});
+  }
+  return result;
+}
+
+std::string Search::explain(Library what) const {
+  std::vector<std::string> folders;  // without the file
+  std::vector<std::string> reasons;
+  for (const Attempt& attempt : tried) {
+    const fs::path& file = attempt.place.file;
+    const bool bare = !file.has_parent_path();
+    const bool absent =
+        bare ? attempt.why.find("No such file") != std::string::npos : attempt.why == kNoFile;
+    if (!absent) {
+      reasons.push_back(fmt::format("{}: {}", file.string(), attempt.why));
+      continue;
+    }
+    const std::string folder = bare ? "the dynamic linker's folders" : file.parent_path().string();
+    if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
+  }
+  std::string text = fmt::format("{} was not found: ", to_string(what));
+  text += fmt::format("{}", fmt::join(reasons, "; "));
+  if (folders.empty()) return text;
+  if (!reasons.empty()) text += "; ";
+  return text + fmt::format("there is no {} in {}", fmt::join(names(what).files, ", "),
+                            fmt::join(folders, ", "));
+}
+
+}  // namespace braze::cuda

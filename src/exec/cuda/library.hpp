@@ -1,0 +1,93 @@
+// NVIDIA's shared libraries, opened when first needed. Where they are looked for, in this order:
+//   1. the folder the caller names,
+//   2. the folder that BRAZE_CUDA_PATH names,
+//      (of both: the folder itself, its lib64 and lib, and nvidia/... in it as in 4)
+//   3. the dynamic linker: what is loaded already, LD_LIBRARY_PATH, the system's folders,
+//   4. the nvidia packages of PyPI: nvidia/cu13/lib, nvidia/cuda_nvrtc/lib, nvidia/cudnn/lib ... in
+//      the site-packages of VIRTUAL_ENV, of CONDA_PREFIX, of the first python3 in PATH, of the
+//      user, and of /usr/local and /usr,
+//   5. /usr/local/cuda/lib64 (and for the driver where containers put it).
+// In each place newer versions come first. Once opened, a library stays until the process ends.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace braze::cuda {
+
+enum class Library : std::uint8_t { kDriver, kNvrtc, kCudnn, kCudart };
+
+/// "the CUDA driver", "NVRTC", "cuDNN", "the CUDA run time"
+const char* to_string(Library library);
+
+/// What the search order is made from.
+struct SearchPath {
+  std::filesystem::path option;                       // 1; "": none
+  std::filesystem::path environment;                  // 2; "": none
+  bool linker = true;                                 // 3
+  std::vector<std::filesystem::path> packages;        // 4: site-packages folders
+  std::filesystem::path toolkit = "/usr/local/cuda";  // 5; "": none
+  std::vector<std::filesystem::path> drivers = {"/usr/lib/wsl/lib", "/usr/local/nvidia/lib64"};
+
+  /// That of this process, with its environment read.
+  static SearchPath of_process(const std::filesystem::path& option = {});
+};
+
+/// A file to try: a path, or a bare name for the dynamic linker.
+struct Place {
+  std::string origin;  // "option", "BRAZE_CUDA_PATH", "dynamic linker", "PyPI package", "toolkit"
+  std::filesystem::path file;
+};
+
+/// All files that are tried for a library, in order.
+std::vector<Place> places(Library library, const SearchPath& search);
+
+/// "13.0", "9.8.0"; compared as numbers.
+struct Version {
+  int major = 0, minor = 0, patch = -1;  // patch -1: the library has none
+  auto operator<=>(const Version&) const = default;
+};
+std::string to_string(const Version& version);
+
+class OpenLibrary {
+ public:
+  OpenLibrary(void* handle, std::filesystem::path path, std::string origin, Version version)
+      : handle_(handle), path_(std::move(path)), origin_(std::move(origin)), version_(version) {}
+  /// Null if the library has no such symbol.
+  [[nodiscard]] void* symbol(const char* name) const;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] const std::string& origin() const { return origin_; }
+  [[nodiscard]] const Version& version() const { return version_; }
+
+ private:
+  void* handle_;
+  std::filesystem::path path_;  // as the dynamic linker has it
+  std::string origin_;
+  Version version_;
+};
+
+/// A place that was tried, and why it was not taken.
+struct Attempt {
+  Place place;
+  std::string why;
+};
+
+struct Search {
+  std::shared_ptr<const OpenLibrary> library;  // null: not found
+  std::vector<Attempt> tried;                  // what came before it in the order, or everything
+  /// "NVRTC was not found: ..." with every place and reason, places without a file summed up.
+  [[nodiscard]] std::string explain(Library what) const;
+};
+
+/// Why a library that could be opened is not the one wanted; "" if it is.
+using Refusal = std::function<std::string(const OpenLibrary&)>;
+
+/// The first place whose file opens, tells its version and is not refused. Never throws but for
+/// lack of memory. Any thread.
+Search open_library(Library library, const SearchPath& search, const Refusal& refusal = {});
+
+}  // namespace braze::cuda

@@ -1,0 +1,428 @@
+// A GPU over the driver API, with a driver that notes what it is asked.
+#include "exec/cuda/driver_gpu.hpp"
+
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <thread>
+
+#include "tests/exec_cuda/fakes.hpp"
+
+namespace braze::cuda {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class DriverGpuTest : public testing::Test {
+ protected:
+  std::unique_ptr<DriverGpu> open(int index = 0) {
+    return std::make_unique<DriverGpu>(only(fakes("driver")), index);
+  }
+  Error refused(int index = 0) {
+    return error_of([&] { open(index); });
+  }
+  /// Steps of kernels named so, of one module.
+  std::vector<Step> launches(DriverGpu& gpu, const std::vector<const char*>& entries) {
+    const auto module = gpu.load("image", "test.cu");
+    std::vector<Step> steps;
+    for (const char* entry : entries) {
+      Kernel& kernel = kernels_.emplace_back();
+      kernel.entry = entry;
+      Step step;
+      step.launch = {&kernel, module, std::vector<std::byte>(16)};
+      steps.push_back(std::move(step));
+    }
+    return steps;
+  }
+  std::vector<std::string> ran() {
+    std::vector<std::string> names;
+    for (const fake::Launched& launched : fake_.launched) names.push_back(launched.kernel);
+    return names;
+  }
+
+  fake::State& fake_ = fake_driver();
+  std::deque<Kernel> kernels_;
+};
+
+TEST_F(DriverGpuTest, RecordIsReadFromTheCard) {
+  const auto gpu = open();
+  const Device& device = gpu->device();
+  EXPECT_EQ(device.name, "cuda:sm_90");
+  EXPECT_EQ(device.sm, 90);
+  EXPECT_EQ(gpu->sm(), 90);
+  EXPECT_EQ(device.units, 66);
+  EXPECT_EQ(device.onchip_bytes, 227 << 10);
+  EXPECT_EQ(device.cache_bytes, 50 << 20);
+  EXPECT_DOUBLE_EQ(device.dram_bandwidth, 2e9 * 500 * 0.88);
+  EXPECT_DOUBLE_EQ(device.flops_fp16, cuda_device(90).flops_fp16 / 2);  // half of 132 SMs
+}
+
+TEST_F(DriverGpuTest, FamiliesOfOtherArchitectures) {
+  const auto family = [](int sm) { return device_of({"GPU", sm, 0, 0, 0, 0, 0}).sm; };
+  EXPECT_EQ(family(70), 70);
+  EXPECT_EQ(family(72), 70);
+  EXPECT_EQ(family(75), 75);
+  EXPECT_EQ(family(87), 86);
+  EXPECT_EQ(family(89), 89);
+  EXPECT_EQ(family(100), 80);
+  EXPECT_EQ(family(120), 80);
+  EXPECT_EQ(device_of({"GPU", 120, 0, 0, 0, 0, 0}).name, "cuda:sm_120");
+}
+
+TEST_F(DriverGpuTest, NoDriver) {
+  const TemporaryFolder empty;
+  const Error error = error_of([&] { DriverGpu(only(empty.path()), 0); });
+  EXPECT_EQ(error.code, ErrorCode::kDevice);
+  EXPECT_EQ(exit_code(error.code), 4);
+  EXPECT_THAT(error.message, StartsWith("no GPU can be used: the CUDA driver was not found"));
+}
+
+TEST_F(DriverGpuTest, DriverTooOld) {
+  fake_.version = 11040;
+  const Error error = refused();
+  EXPECT_EQ(error.code, ErrorCode::kDevice);
+  EXPECT_THAT(error.message,
+              AllOf(HasSubstr("supports CUDA 11.4"), HasSubstr("CUDA 11.8 or newer")));
+}
+
+TEST_F(DriverGpuTest, DriverDoesNotStart) {
+  fake_.errors["cuInit"] = 803;
+  EXPECT_THAT(refused().message, HasSubstr("does not start: CUDA_ERROR_OTHER (as the test wants)"));
+  fake_.errors["cuInit"] = api::kNoDevice;
+  EXPECT_THAT(refused().message, HasSubstr("it finds no GPU"));
+  fake_.errors.clear();
+  fake_.devices = 0;
+  EXPECT_THAT(refused().message, HasSubstr("it finds no GPU"));
+}
+
+TEST_F(DriverGpuTest, NoSuchGpu) {
+  const Error error = refused(3);
+  EXPECT_EQ(error.code, ErrorCode::kDevice);
+  EXPECT_EQ(error.message, "there is no cuda:3; there is only cuda:0");
+  fake_.devices = 2;
+  EXPECT_EQ(refused(2).message, "there is no cuda:2; there are cuda:0 to cuda:1");
+}
+
+TEST_F(DriverGpuTest, TooOldAGpu) {
+  fake_.sm = 61;
+  const Error error = refused();
+  EXPECT_EQ(error.code, ErrorCode::kDevice);
+  EXPECT_EQ(error.message, "Fake H200 is sm_61; Braze needs sm_70 or newer");
+  EXPECT_EQ(fake_.contexts, 0);
+}
+
+TEST_F(DriverGpuTest, OutOfMemoryNamesWhatItWasFor) {
+  const auto gpu = open();
+  const auto half = gpu->allocate(fake_.memory_bytes / 2, "weights");
+  const Error error = error_of([&] { gpu->allocate(fake_.memory_bytes, "the arena"); });
+  EXPECT_EQ(error.code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(
+      error.message,
+      "cuda:0 (Fake H200) has no 1024.0 MiB left for the arena: 512.0 of 1024.0 MiB are free");
+  EXPECT_NO_THROW(gpu->allocate(100, "a little"));  // not lost
+}
+
+TEST_F(DriverGpuTest, MemoryOutlivesTheGpuAndIsFreed) {
+  auto gpu = open();
+  auto memory = gpu->allocate(1000, "values");
+  auto nothing = gpu->allocate(0, "nothing");
+  auto host = gpu->allocate_host(1000);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 256, 0U);
+  auto module = gpu->load("image", "a.cu");
+  auto recording = gpu->record(launches(*gpu, {"a"}));
+  gpu.reset();
+  EXPECT_EQ(fake_.contexts, 1);
+  memory.reset();
+  nothing.reset();
+  host.reset();
+  module.reset();
+  recording.reset();
+  EXPECT_EQ(fake_.allocated, 0U);
+  EXPECT_EQ(fake_.host_allocated, 0U);
+  EXPECT_EQ(fake_.modules, 0);
+  EXPECT_EQ(fake_.graphs, 0);
+  EXPECT_EQ(fake_.executables, 0);
+  EXPECT_EQ(fake_.streams, 0);
+  EXPECT_EQ(fake_.contexts, 0);
+  EXPECT_EQ(fake_.pushed, 0);
+}
+
+TEST_F(DriverGpuTest, CopiesBothWays) {
+  const auto gpu = open();
+  const auto device = gpu->allocate(8, "values");
+  const auto host = gpu->allocate_host(16);
+  std::memcpy(host.get(), "abcdefgh", 8);
+  gpu->copy_in(device.get(), host.get(), 8);
+  gpu->copy_out(host.get() + 8, device.get(), 8);
+  gpu->copy_in(device.get(), host.get(), 0);
+  gpu->wait();
+  EXPECT_EQ(std::memcmp(host.get() + 8, "abcdefgh", 8), 0);
+}
+
+TEST_F(DriverGpuTest, LaunchesInOrderAsOneGraph) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"a", "b", "c"});
+  kernels_[1].grid = {7, 5, 3};
+  kernels_[1].block = {128, 2, 1};
+  kernels_[1].shared_bytes = 100 * 1024;
+  kernels_[1].cluster = 2;
+  steps[1].launch.parameters[3] = std::byte{42};
+  const auto recording = gpu->record(std::move(steps));
+  EXPECT_THAT(ran(), testing::IsEmpty());
+  recording->run();
+  recording->run();
+  gpu->wait();
+  EXPECT_THAT(ran(), testing::ElementsAre("a", "b", "c", "a", "b", "c"));
+  const fake::Launched& b = fake_.launched[1];
+  EXPECT_EQ(b.config.grid_x, 7U);
+  EXPECT_EQ(b.config.grid_y, 5U);
+  EXPECT_EQ(b.config.grid_z, 3U);
+  EXPECT_EQ(b.config.block_x, 128U);
+  EXPECT_EQ(b.config.block_y, 2U);
+  EXPECT_EQ(b.config.shared_bytes, 100U * 1024);
+  EXPECT_EQ(b.cluster, 2U);
+  EXPECT_EQ(b.parameters[3], std::byte{42});
+  EXPECT_EQ(fake_.launched[0].cluster, 1U);
+  EXPECT_EQ(fake_.shared["b"], 100 * 1024);
+  EXPECT_EQ(fake_.shared.count("a"), 0U);
+  EXPECT_EQ(std::ranges::count(fake_.calls, "cuGraphLaunch"), 2);
+  EXPECT_EQ(std::ranges::count(fake_.calls, "cuLaunchKernelEx"), 3);
+}
+
+TEST_F(DriverGpuTest, SharedMemoryIsTheMostThatAnyKernelOfAnEntryAsksFor) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"a", "a", "a"});
+  kernels_[0].shared_bytes = 60 << 10;
+  kernels_[1].shared_bytes = 90 << 10;
+  kernels_[2].shared_bytes = 70 << 10;
+  const auto recording = gpu->record(std::move(steps));
+  EXPECT_EQ(fake_.shared["a"], 90 << 10);
+}
+
+TEST_F(DriverGpuTest, OnlyKernelsAfterKernelsOverlap) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"a", "b", "host", "c", "d"});
+  for (Kernel& kernel : kernels_) kernel.overlaps = true;
+  kernels_[4].overlaps = false;
+  steps[2].launch = {};
+  steps[2].host = std::make_unique<HostStep>();
+  steps[2].host->run = [](auto, auto) {};
+  const auto recording = gpu->record(std::move(steps));
+  recording->run();
+  ASSERT_EQ(fake_.launched.size(), 4U);
+  EXPECT_FALSE(fake_.launched[0].overlaps);
+  EXPECT_TRUE(fake_.launched[1].overlaps);
+  EXPECT_FALSE(fake_.launched[2].overlaps);
+  EXPECT_FALSE(fake_.launched[3].overlaps);
+}
+
+TEST_F(DriverGpuTest, NoOverlapBeforeSm90OrCuda12_3) {
+  for (const auto& [sm, version] : {std::pair(89, 12080), std::pair(90, 12020)}) {
+    fake_.sm = sm;
+    fake_.version = version;
+    fake_.launched.clear();
+    const auto gpu = open();
+    auto steps = launches(*gpu, {"a", "b"});
+    for (Kernel& kernel : kernels_) kernel.overlaps = true;
+    gpu->record(std::move(steps))->run();
+    EXPECT_THAT(fake_.launched, Each(testing::Field(&fake::Launched::overlaps, false)));
+    kernels_.clear();
+  }
+}
+
+/// A host step that adds 1 to the first byte of its input.
+std::unique_ptr<HostStep> add_one(const Memory& from, const Memory& to) {
+  auto step = std::make_unique<HostStep>();
+  step->inputs = {{from.get(), 8}, {nullptr, 0}};
+  step->outputs = {{to.get(), 4}};
+  step->run = [](std::span<const void* const> inputs, std::span<void* const> outputs) {
+    std::memcpy(outputs[0], inputs[0], 4);
+    ++*static_cast<char*>(outputs[0]);
+  };
+  return step;
+}
+
+TEST_F(DriverGpuTest, HostStepsWorkOnCopies) {
+  const auto gpu = open();
+  const auto a = gpu->allocate(8, "a");
+  const auto b = gpu->allocate(8, "b");
+  const auto host = gpu->allocate_host(8);
+  std::vector<Step> steps(2);
+  steps[0].host = add_one(a, b);
+  steps[1].host = add_one(b, a);
+  const auto recording = gpu->record(std::move(steps));
+  std::memcpy(host.get(), "AZZZZZZZ", 8);
+  gpu->copy_in(a.get(), host.get(), 8);
+  recording->run();
+  recording->run();
+  gpu->copy_out(host.get(), a.get(), 8);
+  gpu->wait();
+  EXPECT_EQ(std::memcmp(host.get(), "EZZZZZZZ", 8), 0);
+}
+
+TEST_F(DriverGpuTest, WhatAHostStepThrowsIsThrownByWait) {
+  const auto gpu = open();
+  int later = 0;
+  bool fails = true;
+  std::vector<Step> steps(2);
+  steps[0].host = std::make_unique<HostStep>();
+  steps[0].host->run = [&](auto, auto) {
+    if (fails) fail(ErrorCode::kInput, "index 7 is outside");
+  };
+  steps[1].host = std::make_unique<HostStep>();
+  steps[1].host->run = [&](auto, auto) { ++later; };
+  const auto recording = gpu->record(std::move(steps));
+  recording->run();
+  const Error error = error_of([&] { gpu->wait(); });
+  EXPECT_EQ(error.code, ErrorCode::kInput);
+  EXPECT_EQ(error.message, "index 7 is outside");
+  EXPECT_EQ(later, 0);
+  fails = false;
+  recording->run();
+  EXPECT_NO_THROW(gpu->wait());
+  EXPECT_EQ(later, 1);
+}
+
+TEST_F(DriverGpuTest, TimesOfEachStep) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"a", "b", "host"});
+  for (Kernel& kernel : kernels_) kernel.overlaps = true;
+  steps[2].launch = {};
+  steps[2].host = std::make_unique<HostStep>();
+  steps[2].host->run = [](auto, auto) {};
+  const auto recording = gpu->record(std::move(steps));
+  std::vector<double> seconds(3);
+  recording->run_timed(seconds);
+  EXPECT_THAT(seconds, Each(testing::DoubleNear(1e-3, 1e-7)));
+  EXPECT_THAT(fake_.launched, Each(testing::Field(&fake::Launched::overlaps, false)));
+  EXPECT_EQ(fake_.events, 0);
+  EXPECT_EQ(fake_.executables, 1);
+}
+
+TEST_F(DriverGpuTest, RepeatedRunsAreWarmedUpAndTimed) {
+  const auto gpu = open();
+  const auto recording = gpu->record(launches(*gpu, {"a"}));
+  std::vector<double> seconds(5);
+  recording->run_repeatedly(seconds);
+  EXPECT_THAT(seconds, Each(testing::DoubleNear(1e-3, 1e-7)));
+  EXPECT_EQ(fake_.launched.size(), 15U);
+  EXPECT_EQ(fake_.events, 0);
+}
+
+TEST_F(DriverGpuTest, NoStepsAreNoGraph) {
+  const auto gpu = open();
+  const auto recording = gpu->record({});
+  recording->run();
+  recording->run_timed({});
+  gpu->wait();
+  EXPECT_EQ(std::ranges::count(fake_.calls, "cuGraphLaunch"), 0);
+}
+
+TEST_F(DriverGpuTest, ARefusedLaunchNamesTheStep) {
+  const auto gpu = open();
+  fake_.errors["cuLaunchKernelEx"] = 701;
+  const Error error = error_of([&] { gpu->record(launches(*gpu, {"conv_a"})); });
+  EXPECT_EQ(error.code, ErrorCode::kDevice);
+  EXPECT_THAT(error.message, AllOf(HasSubstr("launching step 0, conv_a"), HasSubstr("grid 1x1x1")));
+  EXPECT_EQ(fake_.graphs, 0);
+  EXPECT_EQ(fake_.modules, 0);
+  fake_.errors.clear();
+  EXPECT_NO_THROW(gpu->record(launches(*gpu, {"conv_a"})));
+}
+
+TEST_F(DriverGpuTest, MoreSharedMemoryThanThereIs) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"conv_a"});
+  kernels_[0].shared_bytes = 300 << 10;
+  fake_.errors["cuFuncSetAttribute"] = 1;
+  EXPECT_THAT(error_of([&] { gpu->record(std::move(steps)); }).message,
+              HasSubstr("asking for 307200 bytes of shared memory for conv_a"));
+}
+
+TEST_F(DriverGpuTest, BrokenImageAndAbsentKernel) {
+  const auto gpu = open();
+  const Error error = error_of([&] { gpu->load("broken", "conv_a.cu"); });
+  EXPECT_EQ(error.code, ErrorCode::kDevice);
+  EXPECT_THAT(error.message, HasSubstr("loading conv_a.cu: ptxas says no"));
+  EXPECT_THAT(error_of([&] { gpu->record(launches(*gpu, {"absent"})); }).message,
+              HasSubstr("looking for the kernel absent in test.cu"));
+}
+
+TEST_F(DriverGpuTest, ALostDeviceStaysLost) {
+  auto gpu = open();
+  auto memory = gpu->allocate(8, "values");
+  auto recording = gpu->record(launches(*gpu, {"a"}));
+  recording->run();
+  fake_.errors["cuStreamSynchronize"] = api::kIllegalAddress;
+  const Error first = error_of([&] { gpu->wait(); });
+  EXPECT_EQ(first.code, ErrorCode::kDevice);
+  EXPECT_THAT(first.message,
+              AllOf(StartsWith("cuda:0 (Fake H200) was lost: CUDA_ERROR_ILLEGAL_ADDRESS"),
+                    HasSubstr("while running kernels")));
+  std::vector<double> seconds(1);
+  const std::vector<Error> later = {
+      error_of([&] { gpu->wait(); }),
+      error_of([&] { recording->run(); }),
+      error_of([&] { recording->run_timed(seconds); }),
+      error_of([&] { recording->run_repeatedly(seconds); }),
+      error_of([&] { gpu->allocate(8, "more"); }),
+      error_of([&] { gpu->allocate_host(8); }),
+      error_of([&] { gpu->copy_in(memory.get(), "abcdefgh", 8); }),
+      error_of([&] { gpu->load("image", "a.cu"); }),
+      error_of([&] { gpu->encode({}, nullptr); }),
+  };
+  for (const Error& error : later) {
+    EXPECT_EQ(error.code, ErrorCode::kDevice);
+    EXPECT_EQ(error.message, first.message);
+  }
+}
+
+TEST_F(DriverGpuTest, AnOrdinaryErrorLosesNothing) {
+  const auto gpu = open();
+  fake_.errors["cuGraphLaunch"] = 801;
+  const auto recording = gpu->record(launches(*gpu, {"a"}));
+  EXPECT_THAT(error_of([&] { recording->run(); }).message, HasSubstr("failed while launching"));
+  fake_.errors.clear();
+  EXPECT_NO_THROW(recording->run());
+}
+
+TEST_F(DriverGpuTest, TensorMaps) {
+  const auto gpu = open();
+  TensorMap map;
+  map.extents = {64, 56, 56, 1};
+  map.strides = {128, 7168, 401408};
+  map.box = {32, 8, 8, 1};
+  map.steps = {1, 1, 1, 1};
+  map.swizzle_bytes = 64;
+  int target = 0;
+  const auto encoded = gpu->encode(map, &target);
+  std::uint64_t address = 0;
+  std::memcpy(&address, encoded.data(), 8);
+  EXPECT_EQ(address, reinterpret_cast<std::uint64_t>(&target));
+  EXPECT_EQ(fake_.last_map, "tiled type 6 rank 4 extent 64 box 32 swizzle 2");
+  map.kind = TensorMap::Kind::kIm2col;
+  map.dtype = DType::kFloat32;
+  map.lower = {-1, -2};
+  map.upper = {1, 0};
+  map.channels = 16;
+  map.pixels = 128;
+  gpu->encode(map, &target);
+  EXPECT_EQ(fake_.last_map, "im2col type 7 rank 4 corners -1 1 channels 16 pixels 128");
+  fake_.errors["cuTensorMapEncodeIm2col"] = 1;
+  EXPECT_THAT(error_of([&] { gpu->encode(map, &target); }).message,
+              HasSubstr("encoding an im2col tensor map of extents [64, 56, 56, 1]"));
+}
+
+TEST_F(DriverGpuTest, ThreadsTakeTurns) {
+  const auto gpu = open();
+  EXPECT_EQ(fake_.pushed, 0);
+  std::jthread([&] { gpu->wait(); }).join();
+  EXPECT_EQ(fake_.pushed, 0);
+  EXPECT_GT(std::ranges::count(fake_.calls, "cuCtxPushCurrent_v2"), 1);
+}
+
+}  // namespace
+}  // namespace braze::cuda

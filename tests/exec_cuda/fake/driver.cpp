@@ -1,0 +1,343 @@
+// A CUDA driver whose device memory is host memory and whose kernels do nothing. Graphs keep what
+// was captured and do it in order when launched; every event is a millisecond after the one before.
+#include "tests/exec_cuda/fake/driver.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <utility>
+
+using namespace braze::cuda::api;  // NOLINT(google-build-using-namespace)
+using braze::cuda::fake::Launched;
+using braze::cuda::fake::State;
+
+namespace {
+
+State state;
+float clock_ms = 0;
+
+struct FakeGraph {
+  std::vector<std::function<void()>> nodes;
+};
+FakeGraph* capturing = nullptr;
+std::map<void*, std::size_t> device_blocks, host_blocks;
+struct FakeFunction {
+  std::string name;
+};
+
+/// Notes the call; the error that the test wants of it.
+int called(const char* function) {
+  state.calls.emplace_back(function);
+  const auto error = state.errors.find(function);
+  return error == state.errors.end() ? 0 : error->second;
+}
+
+/// Does something now, or when the graph being captured is launched.
+void enqueue(std::function<void()> work) {
+  if (capturing != nullptr) {
+    capturing->nodes.push_back(std::move(work));
+  } else {
+    work();
+  }
+}
+
+template <class Handle>
+Handle make(int& count) {
+  ++count;
+  return reinterpret_cast<Handle>(new char);
+}
+template <class Handle>
+void drop(int& count, Handle handle) {
+  --count;
+  delete reinterpret_cast<char*>(handle);
+}
+
+}  // namespace
+
+#define FAKE(name) \
+  if (const int error = called(#name); error != 0) return error
+
+extern "C" {
+
+State* fake_state() { return &state; }
+
+int cuInit(unsigned) {
+  FAKE(cuInit);
+  return 0;
+}
+int cuDriverGetVersion(int* version) {
+  FAKE(cuDriverGetVersion);
+  *version = state.version;
+  return 0;
+}
+int cuGetErrorName(int error, const char** name) {
+  *name = error == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : "CUDA_ERROR_OTHER";
+  return 0;
+}
+int cuGetErrorString(int, const char** text) {
+  *text = "as the test wants";
+  return 0;
+}
+int cuDeviceGetCount(int* count) {
+  FAKE(cuDeviceGetCount);
+  *count = state.devices;
+  return 0;
+}
+int cuDeviceGet(DeviceId* device, int ordinal) {
+  FAKE(cuDeviceGet);
+  *device = ordinal;
+  return 0;
+}
+int cuDeviceGetName(char* name, int bytes, DeviceId) {
+  FAKE(cuDeviceGetName);
+  std::strncpy(name, state.name.c_str(), static_cast<std::size_t>(bytes));
+  return 0;
+}
+int cuDeviceGetAttribute(int* value, DeviceAttribute attribute, DeviceId) {
+  FAKE(cuDeviceGetAttribute);
+  switch (attribute) {
+    case DeviceAttribute::kCapabilityMajor:
+      *value = state.sm / 10;
+      return 0;
+    case DeviceAttribute::kCapabilityMinor:
+      *value = state.sm % 10;
+      return 0;
+    case DeviceAttribute::kMultiprocessorCount:
+      *value = 66;
+      return 0;
+    case DeviceAttribute::kMemoryClockKhz:
+      *value = 1000000;
+      return 0;
+    case DeviceAttribute::kMemoryBusBits:
+      *value = 4000;
+      return 0;
+    case DeviceAttribute::kL2Bytes:
+      *value = 50 << 20;
+      return 0;
+    case DeviceAttribute::kSharedBytesOfBlock:
+      *value = 227 << 10;
+      return 0;
+  }
+  return 1;
+}
+int cuDeviceTotalMem_v2(std::size_t* bytes, DeviceId) {
+  FAKE(cuDeviceTotalMem_v2);
+  *bytes = state.memory_bytes;
+  return 0;
+}
+int cuDevicePrimaryCtxRetain(Context* context, DeviceId) {
+  FAKE(cuDevicePrimaryCtxRetain);
+  ++state.contexts;
+  *context = reinterpret_cast<Context>(&state);
+  return 0;
+}
+int cuDevicePrimaryCtxRelease_v2(DeviceId) {
+  --state.contexts;
+  return 0;
+}
+int cuCtxPushCurrent_v2(Context) {
+  FAKE(cuCtxPushCurrent_v2);
+  ++state.pushed;
+  return 0;
+}
+int cuCtxPopCurrent_v2(Context*) {
+  --state.pushed;
+  return 0;
+}
+int cuMemGetInfo_v2(std::size_t* unused, std::size_t* total) {
+  *unused = state.memory_bytes - state.allocated;
+  *total = state.memory_bytes;
+  return 0;
+}
+int cuMemAlloc_v2(DeviceAddress* address, std::size_t bytes) {
+  FAKE(cuMemAlloc_v2);
+  if (bytes == 0) return 1;
+  if (bytes > state.memory_bytes - state.allocated) return 2;
+  void* memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  device_blocks[memory] = bytes;
+  state.allocated += bytes;
+  *address = reinterpret_cast<DeviceAddress>(memory);
+  return 0;
+}
+int cuMemFree_v2(DeviceAddress address) {
+  void* memory = reinterpret_cast<void*>(address);
+  state.allocated -= device_blocks.at(memory);
+  device_blocks.erase(memory);
+  std::free(memory);
+  return 0;
+}
+int cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
+  FAKE(cuMemHostAlloc);
+  *memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+  host_blocks[*memory] = bytes;
+  state.host_allocated += bytes;
+  return 0;
+}
+int cuMemFreeHost(void* memory) {
+  state.host_allocated -= host_blocks.at(memory);
+  host_blocks.erase(memory);
+  std::free(memory);
+  return 0;
+}
+int cuMemcpyHtoDAsync_v2(DeviceAddress to, const void* from, std::size_t bytes, Stream) {
+  FAKE(cuMemcpyHtoDAsync_v2);
+  enqueue([=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+  return 0;
+}
+int cuMemcpyDtoHAsync_v2(void* to, DeviceAddress from, std::size_t bytes, Stream) {
+  FAKE(cuMemcpyDtoHAsync_v2);
+  enqueue([=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  return 0;
+}
+int cuStreamCreate(Stream* stream, unsigned) {
+  FAKE(cuStreamCreate);
+  *stream = make<Stream>(state.streams);
+  return 0;
+}
+int cuStreamDestroy_v2(Stream stream) {
+  drop(state.streams, stream);
+  return 0;
+}
+int cuStreamSynchronize(Stream) {
+  FAKE(cuStreamSynchronize);
+  return 0;
+}
+int cuStreamBeginCapture_v2(Stream, CaptureMode) {
+  FAKE(cuStreamBeginCapture_v2);
+  capturing = new FakeGraph;
+  return 0;
+}
+int cuStreamEndCapture(Stream, Graph* graph) {
+  FAKE(cuStreamEndCapture);
+  ++state.graphs;
+  *graph = reinterpret_cast<Graph>(std::exchange(capturing, nullptr));
+  return 0;
+}
+int cuModuleLoadDataEx(Module* module, const void* image, unsigned, JitOption*, void** values) {
+  FAKE(cuModuleLoadDataEx);
+  if (std::strcmp(static_cast<const char*>(image), "broken") == 0) {
+    std::strcpy(static_cast<char*>(values[0]), "ptxas says no");
+    return 200;
+  }
+  *module = make<Module>(state.modules);
+  return 0;
+}
+int cuModuleUnload(Module module) {
+  drop(state.modules, module);
+  return 0;
+}
+int cuModuleGetFunction(Function* function, Module, const char* name) {
+  FAKE(cuModuleGetFunction);
+  if (std::strcmp(name, "absent") == 0) return 500;
+  static std::map<std::string, FakeFunction> functions;
+  *function =
+      reinterpret_cast<Function>(&functions.try_emplace(name, FakeFunction{name}).first->second);
+  return 0;
+}
+int cuFuncSetAttribute(Function function, FunctionAttribute attribute, int value) {
+  FAKE(cuFuncSetAttribute);
+  if (attribute == FunctionAttribute::kMaxDynamicSharedBytes)
+    state.shared[reinterpret_cast<FakeFunction*>(function)->name] = value;
+  return 0;
+}
+int cuLaunchKernelEx(const LaunchConfig* config, Function function, void** parameters, void**) {
+  FAKE(cuLaunchKernelEx);
+  Launched launched{reinterpret_cast<FakeFunction*>(function)->name, *config, 1, false, {}};
+  for (unsigned i = 0; i < config->attribute_count; ++i) {
+    const LaunchAttribute& attribute = config->attributes[i];
+    if (attribute.id == LaunchAttributeId::kClusterDimension)
+      launched.cluster = attribute.value.cluster.x;
+    if (attribute.id == LaunchAttributeId::kProgrammaticStreamSerialization)
+      launched.overlaps = attribute.value.programmatic_stream_serialization == 1;
+  }
+  const auto* block = static_cast<const std::byte*>(parameters[0]);
+  launched.parameters.assign(block, block + 8);
+  enqueue([launched] { state.launched.push_back(launched); });
+  return 0;
+}
+int cuLaunchHostFunc(Stream, HostFunction function, void* argument) {
+  FAKE(cuLaunchHostFunc);
+  enqueue([=] { function(argument); });
+  return 0;
+}
+int cuGraphInstantiateWithFlags(GraphExec* executable, Graph graph, unsigned long long) {
+  FAKE(cuGraphInstantiateWithFlags);
+  ++state.executables;
+  *executable = reinterpret_cast<GraphExec>(new FakeGraph(*reinterpret_cast<FakeGraph*>(graph)));
+  return 0;
+}
+int cuGraphUpload(GraphExec, Stream) {
+  FAKE(cuGraphUpload);
+  return 0;
+}
+int cuGraphLaunch(GraphExec executable, Stream) {
+  FAKE(cuGraphLaunch);
+  for (const auto& node : reinterpret_cast<FakeGraph*>(executable)->nodes) node();
+  return 0;
+}
+int cuGraphExecDestroy(GraphExec executable) {
+  --state.executables;
+  delete reinterpret_cast<FakeGraph*>(executable);
+  return 0;
+}
+int cuGraphDestroy(Graph graph) {
+  --state.graphs;
+  delete reinterpret_cast<FakeGraph*>(graph);
+  return 0;
+}
+int cuEventCreate(Event* event, unsigned) {
+  FAKE(cuEventCreate);
+  ++state.events;
+  *event = reinterpret_cast<Event>(new float(-1));
+  return 0;
+}
+int cuEventRecord(Event event, Stream) {
+  FAKE(cuEventRecord);
+  if (capturing != nullptr) return 900;
+  *reinterpret_cast<float*>(event) = ++clock_ms;
+  return 0;
+}
+int cuEventRecordWithFlags(Event event, Stream, unsigned flags) {
+  FAKE(cuEventRecordWithFlags);
+  if (capturing == nullptr || flags != kEventRecordExternal) return 1;
+  enqueue([=] { *reinterpret_cast<float*>(event) = ++clock_ms; });
+  return 0;
+}
+int cuEventElapsedTime(float* milliseconds, Event from, Event to) {
+  FAKE(cuEventElapsedTime);
+  const float begin = *reinterpret_cast<float*>(from);
+  const float end = *reinterpret_cast<float*>(to);
+  if (begin < 0 || end < 0) return 600;
+  *milliseconds = end - begin;
+  return 0;
+}
+int cuEventDestroy_v2(Event event) {
+  --state.events;
+  delete reinterpret_cast<float*>(event);
+  return 0;
+}
+int cuTensorMapEncodeTiled(TensorMap* map, MapType type, std::uint32_t rank, void* address,
+                           const std::uint64_t* extents, const std::uint64_t*,
+                           const std::uint32_t* box, const std::uint32_t*, MapInterleave,
+                           MapSwizzle swizzle, MapPromotion, MapFill) {
+  FAKE(cuTensorMapEncodeTiled);
+  map->opaque[0] = reinterpret_cast<std::uint64_t>(address);
+  state.last_map = "tiled type " + std::to_string(static_cast<int>(type)) + " rank " +
+                   std::to_string(rank) + " extent " + std::to_string(extents[0]) + " box " +
+                   std::to_string(box[0]) + " swizzle " + std::to_string(static_cast<int>(swizzle));
+  return 0;
+}
+int cuTensorMapEncodeIm2col(TensorMap* map, MapType type, std::uint32_t rank, void* address,
+                            const std::uint64_t*, const std::uint64_t*, const int* lower,
+                            const int* upper, std::uint32_t channels, std::uint32_t pixels,
+                            const std::uint32_t*, MapInterleave, MapSwizzle, MapPromotion,
+                            MapFill) {
+  FAKE(cuTensorMapEncodeIm2col);
+  map->opaque[0] = reinterpret_cast<std::uint64_t>(address);
+  state.last_map = "im2col type " + std::to_string(static_cast<int>(type)) + " rank " +
+                   std::to_string(rank) + " corners " + std::to_string(lower[0]) + " " +
+                   std::to_string(upper[0]) + " channels " + std::to_string(channels) + " pixels " +
+                   std::to_string(pixels);
+  return 0;
+}
+}

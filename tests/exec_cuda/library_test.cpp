@@ -1,0 +1,213 @@
+// Where NVIDIA's libraries are looked for, and what is said when they are not there.
+#include "exec/cuda/library.hpp"
+
+#include <gmock/gmock.h>
+
+#include <thread>
+
+#include "tests/exec_cuda/fakes.hpp"
+
+namespace braze::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<std::string> files(Library library, const SearchPath& search) {
+  std::vector<std::string> result;
+  for (const Place& place : places(library, search))
+    result.push_back(place.origin + " " + place.file.string());
+  return result;
+}
+
+/// An environment variable set for one test.
+class Variable {
+ public:
+  Variable(const char* name, const std::string& value) : name_(name) {
+    if (const char* old = std::getenv(name)) old_ = old;
+    ::setenv(name, value.c_str(), 1);
+  }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+  ~Variable() {
+    if (old_) ::setenv(name_, old_->c_str(), 1);
+    if (!old_) ::unsetenv(name_);
+  }
+
+ private:
+  const char* name_;
+  std::optional<std::string> old_;
+};
+
+TEST(Library, OrderOfPlaces) {
+  SearchPath search;
+  search.option = "/o";
+  search.environment = "/e";
+  search.packages = {"/p", "/q"};
+  search.toolkit = "/t";
+  EXPECT_THAT(
+      files(Library::kCudnn, search),
+      ElementsAre(
+          "option /o/libcudnn.so.9", "option /o/libcudnn.so.8", "option /o/lib64/libcudnn.so.9",
+          "option /o/lib64/libcudnn.so.8", "option /o/lib/libcudnn.so.9",
+          "option /o/lib/libcudnn.so.8", "option /o/nvidia/cudnn/lib/libcudnn.so.9",
+          "option /o/nvidia/cudnn/lib/libcudnn.so.8", "BRAZE_CUDA_PATH /e/libcudnn.so.9",
+          "BRAZE_CUDA_PATH /e/libcudnn.so.8", "BRAZE_CUDA_PATH /e/lib64/libcudnn.so.9",
+          "BRAZE_CUDA_PATH /e/lib64/libcudnn.so.8", "BRAZE_CUDA_PATH /e/lib/libcudnn.so.9",
+          "BRAZE_CUDA_PATH /e/lib/libcudnn.so.8",
+          "BRAZE_CUDA_PATH /e/nvidia/cudnn/lib/libcudnn.so.9",
+          "BRAZE_CUDA_PATH /e/nvidia/cudnn/lib/libcudnn.so.8", "dynamic linker libcudnn.so.9",
+          "dynamic linker libcudnn.so.8", "PyPI package /p/nvidia/cudnn/lib/libcudnn.so.9",
+          "PyPI package /p/nvidia/cudnn/lib/libcudnn.so.8",
+          "PyPI package /q/nvidia/cudnn/lib/libcudnn.so.9",
+          "PyPI package /q/nvidia/cudnn/lib/libcudnn.so.8", "toolkit /t/lib64/libcudnn.so.9",
+          "toolkit /t/lib64/libcudnn.so.8"));
+}
+
+TEST(Library, NvrtcInPackagesAndToolkit) {
+  SearchPath search;
+  search.packages = {"/p"};
+  EXPECT_THAT(files(Library::kNvrtc, search),
+              ElementsAre("dynamic linker libnvrtc.so.13", "dynamic linker libnvrtc.so.12",
+                          "dynamic linker libnvrtc.so.11.2",
+                          "PyPI package /p/nvidia/cu13/lib/libnvrtc.so.13",
+                          "PyPI package /p/nvidia/cu13/lib/libnvrtc.so.12",
+                          "PyPI package /p/nvidia/cu13/lib/libnvrtc.so.11.2",
+                          "PyPI package /p/nvidia/cuda_nvrtc/lib/libnvrtc.so.13",
+                          "PyPI package /p/nvidia/cuda_nvrtc/lib/libnvrtc.so.12",
+                          "PyPI package /p/nvidia/cuda_nvrtc/lib/libnvrtc.so.11.2",
+                          "toolkit /usr/local/cuda/lib64/libnvrtc.so.13",
+                          "toolkit /usr/local/cuda/lib64/libnvrtc.so.12",
+                          "toolkit /usr/local/cuda/lib64/libnvrtc.so.11.2"));
+}
+
+TEST(Library, TheDriverIsNeverTheToolkitsStub) {
+  for (const Place& place : places(Library::kDriver, SearchPath{})) {
+    EXPECT_EQ(place.file.filename(), "libcuda.so.1");
+    EXPECT_THAT(place.file.string(), Not(HasSubstr("/usr/local/cuda/")));
+  }
+}
+
+TEST(Library, EnvironmentOfTheProcess) {
+  const TemporaryFolder root;
+  const fs::path venv = root.path() / "venv";
+  const fs::path conda = root.path() / "conda";
+  const fs::path home = root.path() / "home";
+  const fs::path python = root.path() / "python";
+  fs::create_directories(venv / "lib/python3.9/site-packages");
+  fs::create_directories(venv / "lib/python3.12/site-packages");
+  fs::create_directories(venv / "lib/python3.x/site-packages");
+  fs::create_directories(conda / "lib/python3.11/site-packages");
+  fs::create_directories(home / ".local/lib/python3.11/site-packages");
+  fs::create_directories(python / "lib/python3.10/site-packages");
+  write_text(python / "bin/python3", "");
+  const Variable variables[] = {
+      {"BRAZE_CUDA_PATH", "/from/environment"},
+      {"VIRTUAL_ENV", venv},
+      {"CONDA_PREFIX", conda},
+      {"HOME", home},
+      {"PATH", "relative:" + (root.path() / "none").string() + ":" + (python / "bin").string()}};
+  const SearchPath search = SearchPath::of_process("/option");
+  EXPECT_EQ(search.option, "/option");
+  EXPECT_EQ(search.environment, "/from/environment");
+  ASSERT_GE(search.packages.size(), 5U);
+  EXPECT_EQ(search.packages[0], venv / "lib/python3.12/site-packages");
+  EXPECT_EQ(search.packages[1], venv / "lib/python3.9/site-packages");
+  EXPECT_EQ(search.packages[2], conda / "lib/python3.11/site-packages");
+  EXPECT_EQ(search.packages[3], python / "lib/python3.10/site-packages");
+  EXPECT_EQ(search.packages[4], home / ".local/lib/python3.11/site-packages");
+}
+
+TEST(Library, FoundInEachKindOfFolder) {
+  const TemporaryFolder root;
+  const fs::path source = fakes("cuda13") / "libcudnn.so.9";
+  SearchPath search = only("");
+  const auto found_in = [&](const fs::path& folder) {
+    fs::create_directories(folder);
+    fs::copy_file(source, folder / "libcudnn.so.9");
+    const Search found = open_library(Library::kCudnn, search);
+    fs::remove(folder / "libcudnn.so.9");
+    EXPECT_NE(found.library, nullptr) << found.explain(Library::kCudnn);
+    if (found.library == nullptr) return std::string();
+    EXPECT_EQ(found.library->path(), folder / "libcudnn.so.9");
+    EXPECT_EQ(to_string(found.library->version()), "9.8.1");
+    return found.library->origin();
+  };
+  search.option = root.path() / "option";
+  search.environment = root.path() / "environment";
+  search.packages = {root.path() / "site-packages"};
+  search.toolkit = root.path() / "cuda";
+  EXPECT_EQ(found_in(root.path() / "cuda/lib64"), "toolkit");
+  EXPECT_EQ(found_in(root.path() / "site-packages/nvidia/cudnn/lib"), "PyPI package");
+  EXPECT_EQ(found_in(root.path() / "environment/lib"), "BRAZE_CUDA_PATH");
+  EXPECT_EQ(found_in(root.path() / "option"), "option");
+}
+
+TEST(Library, VersionsOfAllKinds) {
+  const auto version = [](Library library, const char* folder) {
+    const Search found = open_library(library, only(fakes(folder)));
+    return found.library == nullptr ? found.explain(library) : to_string(found.library->version());
+  };
+  fake_driver().version = 12080;
+  EXPECT_EQ(version(Library::kDriver, "driver"), "12.8");
+  EXPECT_EQ(version(Library::kNvrtc, "cuda13"), "13.3");
+  EXPECT_EQ(version(Library::kNvrtc, "cuda12"), "12.3");
+  EXPECT_EQ(version(Library::kCudart, "cuda13"), "13.0");
+}
+
+TEST(Library, EveryPlaceAndReasonIsToldWhenNothingFits) {
+  const TemporaryFolder root;
+  write_text(root.path() / "libcudnn.so.9", "this is no library");
+  fs::copy_file(fakes("driver") / "libcuda.so.1", root.path() / "libcudnn.so.8");
+  const Search found = open_library(Library::kCudnn, only(root.path()));
+  ASSERT_EQ(found.library, nullptr);
+  ASSERT_EQ(found.tried.size(), places(Library::kCudnn, only(root.path())).size());
+  EXPECT_THAT(found.tried[0].why, HasSubstr("libcudnn.so.9"));
+  EXPECT_EQ(found.tried[1].why, "it is not cuDNN: it tells no version");
+  EXPECT_EQ(found.tried[2].why, "no such file");
+  const std::string text = found.explain(Library::kCudnn);
+  EXPECT_THAT(text, HasSubstr("cuDNN was not found: "));
+  EXPECT_THAT(text, HasSubstr("it tells no version"));
+  EXPECT_THAT(text, HasSubstr((root.path() / "nvidia/cudnn/lib").string()));
+}
+
+TEST(Library, NothingFromTheDynamicLinkerIsOnePlace) {
+  SearchPath search = only("");
+  search.linker = true;
+  const Search found = open_library(Library::kCudnn, search);
+  if (found.library != nullptr) GTEST_SKIP() << "cuDNN is installed here";
+  EXPECT_EQ(found.explain(Library::kCudnn),
+            "cuDNN was not found: there is no libcudnn.so.9, libcudnn.so.8 in the dynamic linker's "
+            "folders");
+}
+
+TEST(Library, ARefusedOneIsPassedOver) {
+  SearchPath search = only(fakes("cuda13"));
+  search.environment = fakes("cuda12");
+  const Search found =
+      open_library(Library::kNvrtc, search, [](const OpenLibrary& library) -> std::string {
+        return library.version().major == 13 ? "it is unlucky" : "";
+      });
+  ASSERT_NE(found.library, nullptr);
+  EXPECT_EQ(found.library->version().major, 12);
+  EXPECT_EQ(found.library->origin(), "BRAZE_CUDA_PATH");
+  ASSERT_FALSE(found.tried.empty());
+  EXPECT_EQ(found.tried[0].why, "it is unlucky");
+}
+
+TEST(Library, OpenedByManyThreadsAtOnce) {
+  std::vector<std::jthread> threads;
+  std::atomic<int> found = 0;
+  for (int i = 0; i < 8; ++i)
+    threads.emplace_back([&] {
+      for (const Library library : {Library::kNvrtc, Library::kCudnn, Library::kCudart})
+        if (open_library(library, only(fakes("cuda13"))).library != nullptr) ++found;
+    });
+  threads.clear();
+  EXPECT_EQ(found, 24);
+}
+
+}  // namespace
+}  // namespace braze::cuda
