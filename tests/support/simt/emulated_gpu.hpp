@@ -1,0 +1,60 @@
+// A GPU on the CPU: runs what EmulatedCompiler made of CUDA sources. Slow, deterministic for a
+// seed, and stricter than the real one.
+//
+//   EmulatedGpu gpu(80);
+//   EmulatedCompiler compiler(80);
+//
+// Work is enqueued, and done by wait(), as late as possible: a copy that is not waited for is not
+// there. Memory is NaN until it is written, and nothing is mapped around it.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "exec/cuda/gpu.hpp"
+#include "support/simt/emulated_compiler.hpp"
+
+namespace braze::test {
+
+class EmulatedGpu : public cuda::Gpu {
+ public:
+  explicit EmulatedGpu(int sm = 90);
+  ~EmulatedGpu() override;
+
+  [[nodiscard]] const Device& device() const override { return device_; }
+  cuda::Memory allocate(std::size_t bytes, const std::string& what) override;
+  std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override;
+  void copy_in(void* device, const void* host, std::size_t bytes) override;
+  void copy_out(void* host, const void* device, std::size_t bytes) override;
+  void wait() override;
+  std::shared_ptr<const cuda::Module> load(const std::string& image,
+                                           const std::string& name) override;
+  std::array<std::byte, 128> encode(const cuda::TensorMap& map, void* address) override;
+  std::unique_ptr<cuda::Recording> record(std::vector<cuda::Step> steps) override;
+
+  /// The order of threads from here on; each launch takes another one. 1 at first, or what the
+  /// environment's BRAZE_SIMT_SEED says.
+  void set_seed(std::uint64_t seed);
+  /// allocate() fails when more than this is in use.
+  void set_capacity(std::size_t bytes);
+  /// Launches so far.
+  [[nodiscard]] std::size_t launches() const;
+
+  struct State;
+
+ private:
+  Device device_;
+  std::shared_ptr<State> state_;
+};
+
+/// What a kernel does alone: compiles its source, places `inputs` and `outputs` (sizes and initial
+/// contents: NaN where empty), constants and workspace, runs it once for each of `orders` seeds on
+/// the same initial memory, and returns the outputs of each run. For tests of single kernels.
+std::vector<std::vector<std::vector<std::byte>>> run_kernel(
+    const cuda::Kernel& kernel, std::span<const std::vector<std::byte>> inputs,
+    std::span<const std::size_t> output_bytes, int sm = 90, int orders = 1);
+
+}  // namespace braze::test
