@@ -41,3 +41,9 @@ file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/generated/device")
 file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src/kernels/cuda/device"
      "${PROJECT_BINARY_DIR}/generated/device/braze" SYMBOLIC)
 target_include_directories(braze_kernels PUBLIC "${PROJECT_BINARY_DIR}/generated/device")
+
+# The parameter blocks are included by the host's files too, under the same name.
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/generated/include")
+file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src/kernels/cuda/device"
+                 "${PROJECT_BINARY_DIR}/generated/include/braze" SYMBOLIC)
+target_include_directories(braze_kernels PUBLIC "${PROJECT_BINARY_DIR}/generated/include")
