@@ -1,6 +1,5 @@
 // braze bench: latency, throughput and the time of each kernel.
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <memory>
 #include <numeric>
@@ -14,9 +13,6 @@
 namespace braze::cli {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr int kWarmUps = 10;
 constexpr int kFewestIterations = 50;
 constexpr int kMostIterations = 2000;   // unless asked for more
 constexpr double kTargetSeconds = 1.0;  // go on until then, within those bounds
@@ -38,31 +34,20 @@ double median(Times times) {
   return times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2;
 }
 
-std::vector<Tensor> make_outputs(const Model& model) {
-  std::vector<Tensor> outputs;
-  for (const TensorInfo& info : model.outputs())
-    outputs.push_back(Tensor::make(info.dtype, info.shape));
-  return outputs;
-}
-
 Times measure(const OpenedModel& opened, int iterations) {
-  std::vector<Tensor> outputs = make_outputs(opened.model);
-  const auto run = [&] { unwrap(opened.model.run_into(opened.inputs, outputs)); };
   const Progress progress("measuring");
-  for (int i = 0; i < kWarmUps; ++i) run();
   Times times;
-  double total_us = 0;
-  const auto enough = [&] {
-    const int done = static_cast<int>(times.size());
-    if (iterations > 0) return done >= iterations;
-    return done >= kMostIterations ||
-           (done >= kFewestIterations && total_us >= kTargetSeconds * 1e6);
+  const auto add = [&](int count) {
+    for (const double seconds : unwrap(opened.model.time(opened.inputs, count)))
+      times.push_back(seconds * 1e6);
   };
-  while (!enough()) {
-    const Clock::time_point start = Clock::now();
-    run();
-    times.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
-    total_us += times.back();
+  if (iterations > 0) {
+    add(iterations);
+  } else {
+    add(kFewestIterations);
+    const double wanted = kTargetSeconds * 1e6 / std::max(median(times), 1e-3);
+    add(static_cast<int>(
+        std::clamp(wanted - kFewestIterations, 0.0, double{kMostIterations - kFewestIterations})));
   }
   std::sort(times.begin(), times.end());
   return times;

@@ -1,9 +1,10 @@
 // The path: bytes -> Graph -> simpler Graph -> Plan -> kernels -> a Model that runs.
 #include "braze/braze.hpp"
 #include "graph/shape.hpp"
-#include "kernels/cpu/families.hpp"
+#include "machine.hpp"
 #include "model/bind_dims.hpp"
 #include "model/read_onnx.hpp"
+#include "passes/lower_precision.hpp"
 #include "passes/pipeline.hpp"
 #include "passes/promote_half.hpp"
 #include "plan/make_plan.hpp"
@@ -15,8 +16,8 @@ namespace {
 
 /// Everything after reading. `graph` is as the model reader made it.
 Model compile_graph(Graph graph, const Options& options) {
-  const Device device = select_device(options);
-  check_supported(options, device);
+  const Machine machine = select_machine(options);
+  check_supported(options, machine.device);
 
   bind_dims(graph, options.dims);
   bind_constants(graph, options.constants);
@@ -27,11 +28,14 @@ Model compile_graph(Graph graph, const Options& options) {
   state->max_error = options.max_error;
   state->reference = graph.compacted();
 
-  simplify(graph, pass_options(options, device));
+  simplify(graph, pass_options(options));
+  if (const DType compute = compute_type(options); compute != DType::kFloat32)
+    lower_precision(graph, compute, options.compute_dtype_io);
   state->simplified = graph.compacted();
 
-  Plan plan = make_plan(*state->simplified, device, plan_options(options), cpu::registry());
-  state->program = std::make_unique<CpuProgram>(std::move(plan));
+  Plan plan =
+      make_plan(*state->simplified, machine.device, plan_options(options), machine.registry);
+  state->program = make_program(std::move(plan), machine, options);
   describe(*state);
   return Model(std::move(state));
 }

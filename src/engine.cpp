@@ -1,8 +1,8 @@
 // Engine files: a compiled model without its ONNX file.
 #include "braze/braze.hpp"
 #include "exec/engine_file.hpp"
+#include "machine.hpp"
 #include "state.hpp"
-#include "target/device.hpp"
 
 namespace braze {
 
@@ -16,10 +16,13 @@ Status Model::save(const std::filesystem::path& file) const {
 Result<Model> load(const std::filesystem::path& file, const Options& options) {
   return guarded([&] {
     Plan plan = read_engine(file);
-    plan.device = cpu_device(options.threads);
+    Options mine = options;
+    mine.device = device_option(plan.device, options);
+    const Machine machine = select_machine(mine);
+    plan.device = machine.device;
     auto state = std::make_shared<Model::State>();
     state->max_error = options.max_error;
-    state->program = std::make_unique<CpuProgram>(std::move(plan));
+    state->program = make_program(std::move(plan), machine, mine);
     describe(*state);
     return Model(std::move(state));
   });

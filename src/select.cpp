@@ -1,56 +1,30 @@
 #include "select.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "base/error.hpp"
 
 namespace braze {
-namespace {
-
-/// The number that `text` is all of, or -1.
-int parse_number(std::string_view text) {
-  int number = -1;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && !text.empty() ? number : -1;
-}
-
-}  // namespace
-
-Device select_device(const Options& options) {
-  const std::string_view name = options.device;
-  if (options.threads < 0)
-    fail(ErrorCode::kUsage, "threads is {}; expected 0 (all) or more", options.threads);
-  if (name == "cpu") return cpu_device(options.threads);
-  constexpr std::string_view kArchitecture = "cuda:sm_";
-  if (name.starts_with(kArchitecture) && parse_number(name.substr(kArchitecture.size())) >= 0) {
-    return cuda_device(parse_number(name.substr(kArchitecture.size())));
-  }
-  if (name == "cuda" || (name.starts_with("cuda:") && parse_number(name.substr(5)) >= 0)) {
-    fail(ErrorCode::kDevice,
-         "device '{}' cannot be used: this build of Braze has kernels for the CPU only", name);
-  }
-  fail(ErrorCode::kUsage, "device '{}' is unknown; expected cpu, cuda, cuda:N or cuda:sm_XX", name);
-}
-
 void check_supported(const Options& options, const Device& device) {
-  if (device.kind == DeviceKind::kCuda) {
-    fail(ErrorCode::kUnsupported, "device '{}': this build of Braze has kernels for the CPU only",
-         device.name);
-  }
-  if (options.precision != Precision::kFp32)
+  if (device.kind == DeviceKind::kCpu && options.precision != Precision::kFp32)
     fail(ErrorCode::kUnsupported, "the CPU computes in fp32; --precision asks for another type");
-  if (options.backend == Backend::kCudnn)
+  if (device.kind == DeviceKind::kCpu && options.backend == Backend::kCudnn)
     fail(ErrorCode::kUnsupported, "the cudnn backend needs --device cuda");
   if (!(options.max_error > 0))
     fail(ErrorCode::kUsage, "max-error is {}; expected a number above 0", options.max_error);
 }
 
-PassOptions pass_options(const Options& options, const Device& device) {
+PassOptions pass_options(const Options& options) {
   PassOptions passes;
   passes.disabled = options.disabled_passes;
-  passes.promote_half = device.kind == DeviceKind::kCpu;
+  passes.promote_half = true;  // passes reckon in float32; lower_precision() comes after them
   return passes;
+}
+
+DType compute_type(const Options& options) {
+  if (options.precision == Precision::kFp16) return DType::kFloat16;
+  if (options.precision == Precision::kBf16) return DType::kBFloat16;
+  return DType::kFloat32;
 }
 
 PlanOptions plan_options(const Options& options) {

@@ -8,12 +8,11 @@
 
 namespace braze {
 
-/// The device that options.device names. kUsage if it is no device's name, kDevice if it is not
-/// here.
-Device select_device(const Options& options);
 /// kUnsupported for options that this device or build does not do, naming the option.
 void check_supported(const Options& options, const Device& device);
-PassOptions pass_options(const Options& options, const Device& device);
+PassOptions pass_options(const Options& options);
+/// The float type that a network is computed in.
+DType compute_type(const Options& options);
 PlanOptions plan_options(const Options& options);
 /// Graph inputs in `constants` become constants: they are no inputs any more. kUsage, kInput naming
 /// the input.

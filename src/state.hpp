@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "braze/braze.hpp"
-#include "exec/cpu_program.hpp"
+#include "exec/program.hpp"
 #include "graph/graph.hpp"
 #include "plan/make_plan.hpp"
 
 namespace braze {
 
 struct Model::State {
-  std::unique_ptr<const CpuProgram> program;
+  std::unique_ptr<const Program> program;
   std::optional<Graph>
       reference;  // the resolved graph as read, for verify; none in a loaded engine
   std::optional<Graph> simplified;  // after the passes: the values that the plan's kernels make
@@ -34,9 +34,6 @@ auto guarded(const Body& body) -> Result<decltype(body())>;
 /// Runs the program against the reference graph.
 VerifyReport verify_against_reference(const Model::State& state, std::span<const Tensor> inputs,
                                       bool bisect);
-
-/// The shape a value has for the user: [N, spatial..., C] if it is placed channels-last.
-Shape user_shape(const Value& value, const Placement& placement);
 
 }  // namespace braze
 

@@ -10,18 +10,13 @@ namespace {
 
 TensorInfo info_of(const Plan& plan, std::string name, ValueId id) {
   const Value& value = plan.graph.value(id);
-  return {std::move(name), value.dtype,
-          user_shape(value, plan.placements[static_cast<std::size_t>(id)])};
+  Shape shape = value.shape;
+  if (plan.options.nhwc_io && shape.size() >= 3)
+    std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
+  return {std::move(name), value.dtype, std::move(shape)};
 }
 
 }  // namespace
-
-Shape user_shape(const Value& value, const Placement& placement) {
-  Shape shape = value.shape;
-  if (placement.layout == Layout::kChannelsLast)
-    std::rotate(shape.begin() + 1, shape.begin() + 2, shape.end());
-  return shape;
-}
 
 void describe(Model::State& state) {
   const Plan& plan = state.program->plan();
@@ -32,6 +27,7 @@ void describe(Model::State& state) {
 
   PlanSummary& summary = state.summary;
   summary.device = plan.device.name;
+  summary.nhwc_io = plan.options.nhwc_io;
   for (const KernelPlan& kernel : plan.kernels) {
     summary.kernels.push_back({.name = kernel.name,
                                .backend = kernel.backend,

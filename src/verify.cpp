@@ -73,10 +73,24 @@ double sum_length(const Graph& graph, const Node& node) {
   }
 }
 
+/// Unit round-off of the type that a plan computes in.
+double compute_roundoff(const Plan& plan) {
+  double largest = plan.device.tf32 ? 0x1p-11 : 0x1p-24;
+  if (plan.device.kind == DeviceKind::kCpu) return largest;
+  for (const KernelPlan& kernel : plan.kernels) {
+    for (const ValueId id : kernel.group.outputs) {
+      if (is_float(plan.graph.value(id).dtype))
+        largest = std::max(largest, unit_roundoff(plan.graph.value(id).dtype));
+    }
+  }
+  return largest;
+}
+
 /// The graph's outputs when every float a node makes is off by up to the rounding error of
-/// computing it in fp32: a relative 2^-24, times 2 sqrt(K) for a sum of K products. How far they
-/// are from the reference is how well the network is conditioned.
-std::vector<Tensor> interpret_with_rounding(const Graph& graph, std::span<const Tensor> inputs) {
+/// computing it: a relative `roundoff`, times 2 sqrt(K) for a sum of K products. How far they are
+/// from the reference is how well the network is conditioned.
+std::vector<Tensor> interpret_with_rounding(const Graph& graph, std::span<const Tensor> inputs,
+                                            double roundoff) {
   std::vector<Tensor> values(static_cast<std::size_t>(graph.value_count()));
   for (ValueId id = 0; id < graph.value_count(); ++id) {
     if (graph.value(id).is_constant())
@@ -93,7 +107,7 @@ std::vector<Tensor> interpret_with_rounding(const Graph& graph, std::span<const 
       operands.push_back(input == kNoValue ? Tensor() : values[static_cast<std::size_t>(input)]);
     std::vector<Tensor> results = interpret_node(graph, node, operands);
     const double length = sum_length(graph, node);
-    const auto error = static_cast<float>(0x1p-24 * (length > 1 ? 2 * std::sqrt(length) : 1));
+    const auto error = static_cast<float>(roundoff * (length > 1 ? 2 * std::sqrt(length) : 1));
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
       if (results[i].dtype() == DType::kFloat32) {
@@ -109,13 +123,14 @@ std::vector<Tensor> interpret_with_rounding(const Graph& graph, std::span<const 
   return outputs;
 }
 
-/// Where an output is off, asks how far fp32 rounding alone moves the reference: four times that is
+/// Where an output is off, asks how far rounding alone moves the reference: four times that is
 /// allowed too.
 void allow_for_conditioning(VerifyReport& report, const Graph& reference,
-                            std::span<const Tensor> inputs, std::span<const Tensor> expected) {
+                            std::span<const Tensor> inputs, std::span<const Tensor> expected,
+                            double roundoff) {
   const auto fine = [](const Deviation& deviation) { return deviation.ok; };
   if (std::all_of(report.outputs.begin(), report.outputs.end(), fine)) return;
-  const std::vector<Tensor> moved = interpret_with_rounding(reference, inputs);
+  const std::vector<Tensor> moved = interpret_with_rounding(reference, inputs, roundoff);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     Deviation& deviation = report.outputs[i];
     if (deviation.ok || !is_float(expected[i].dtype())) continue;
@@ -176,8 +191,11 @@ VerifyReport verify_against_reference(const Model::State& state, std::span<const
   state.program->run(in, out);
 
   Graph reference = *state.reference;
-  promote_half(reference);  // the plan rounds to 16 bits at its outputs only
-  const std::vector<Tensor> expected = interpret(reference, logical);
+  promote_half(reference);                // the plan rounds to 16 bits at its outputs only
+  std::vector<Tensor> as_read = logical;  // --io-dtype compute may have made the inputs narrower
+  for (std::size_t i = 0; i < as_read.size(); ++i)
+    as_read[i] = cast(as_read[i], reference.value(reference.inputs[i]).dtype);
+  const std::vector<Tensor> expected = interpret(reference, as_read);
   VerifyReport report;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const GraphOutput& output = plan.graph.outputs[i];
@@ -185,8 +203,9 @@ VerifyReport verify_against_reference(const Model::State& state, std::span<const
     const Tensor got = from_placed(out[i], value.dtype, value.shape, placement(output.value));
     report.outputs.push_back(compare(output.name, got, expected[i], state.max_error));
   }
-  allow_for_conditioning(report, reference, logical, expected);
+  allow_for_conditioning(report, reference, as_read, expected, compute_roundoff(plan));
   if (!bisect) return report;
+  // Each kernel on the reference's inputs, in the types it computes in.
   const std::vector<Tensor> values = reference_values(plan, *state.simplified, logical);
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
     const KernelPlan& kernel = plan.kernels[k];

@@ -75,6 +75,7 @@ struct NotFused {
 };
 struct PlanSummary {
   std::string device;
+  bool nhwc_io = false;  ///< Options::nhwc_io of the compilation
   std::vector<KernelSummary> kernels;
   std::vector<FoldedNode> folded;
   std::vector<NotFused> not_fused;
@@ -113,6 +114,13 @@ class BRAZE_API Model {
   [[nodiscard]] Status run_into(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
   /// Seconds each kernel took in one run, in the order of plan().kernels.
   [[nodiscard]] Result<std::vector<double>> profile(std::span<const Tensor> inputs) const;
+  /// Seconds of each of `iterations` runs after a few to warm up: on a GPU those of the recorded
+  /// launches, without copies from and to the host.
+  [[nodiscard]] Result<std::vector<double>> time(std::span<const Tensor> inputs,
+                                                 int iterations) const;
+  /// The source a kernel was compiled from, by its index in plan().kernels; empty where there is
+  /// none.
+  [[nodiscard]] std::string source(std::size_t kernel) const;
   /// Compares a run with the reference interpreter on the graph as it was read. Only for models
   /// compiled here, not loaded ones.
   [[nodiscard]] Result<VerifyReport> verify(std::span<const Tensor> inputs, bool bisect) const;

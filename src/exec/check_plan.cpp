@@ -171,27 +171,45 @@ class PlanChecker {
                    [](ValueId id) { return id != kNoValue; });
     } else {
       check_epilogue(kernel, member, row);
-      for (const EpilogueStep& step : member.epilogue.steps) reads.push_back(step.operand);
+      for (const EpilogueStep& step : member.epilogue.steps) {
+        if (step.operand != kNoValue) reads.push_back(step.operand);
+      }
       writes = {member.result};
     }
     if (writes != kernel.group.outputs)
       invalid("kernel '{}' does not store what node '{}' makes", kernel.name, anchor.id);
     const std::vector<ValueId>& inputs = kernel.group.inputs;
-    for (const ValueId id : reads) {
+    for (ValueId id : reads) {
       if (id == kNoValue || value(id).is_constant()) continue;
+      id = loaded(kernel.group, id, row);
       if (std::find(inputs.begin(), inputs.end(), id) == inputs.end())
         invalid("kernel '{}' does not read '{}', which it needs", kernel.name, value(id).name);
     }
+  }
+
+  /// What is read for `id`: itself, or the operand of a Cast that is done while loading.
+  ValueId loaded(const Group& group, ValueId id, const KernelFamily& row) const {
+    const NodeId producer = graph_.producer(id);
+    const bool converted =
+        row.converts && producer != kNoNode &&
+        std::find(group.casts.begin(), group.casts.end(), producer) != group.casts.end();
+    if (!converted) return id;
+    const ValueId from = graph_.node(producer).inputs[0];
+    if (!is_float(value(from).dtype) || !is_float(value(id).dtype) || value(from).is_constant())
+      invalid("node '{}' cannot be done while loading", graph_.node(producer).id);
+    return from;
   }
 
   void check_epilogue(const KernelPlan& kernel, const Group::Member& member,
                       const KernelFamily& row) const {
     const Node& anchor = graph_.node(member.anchor);
     const auto check_value = [&](ValueId id, const Shape& shape) {
-      if (value(id).dtype == DType::kFloat32 && value(id).shape == shape) return;
+      const DType dtype = value(id).dtype;
+      const bool half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+      const bool computed = dtype == DType::kFloat32 || (half && device_.kind == DeviceKind::kCuda);
+      if (computed && value(id).shape == shape) return;
       invalid("kernel '{}': '{}' is {}{}, expected float{} in an epilogue", kernel.name,
-              value(id).name, to_string(value(id).dtype), to_string(value(id).shape),
-              to_string(shape));
+              value(id).name, to_string(dtype), to_string(value(id).shape), to_string(shape));
     };
     if (!row.epilogue || anchor.outputs.size() != 1)
       invalid("kernel '{}': {} takes no epilogue", kernel.name, row.name);
@@ -199,6 +217,11 @@ class PlanChecker {
     check_value(anchor.outputs[0], shape);
     for (const EpilogueStep& step : member.epilogue.steps) {
       check_value(graph_.node(step.node).outputs[0], shape);
+      if (step.cast) {
+        if (!row.converts || &step != &member.epilogue.steps.back())
+          invalid("kernel '{}': {} cannot store another type", kernel.name, row.name);
+        continue;
+      }
       if (!step.unary) check_value(step.operand, value(step.operand).shape);
       const bool real =
           step.unary ? step.unary->fn != UnaryFn::kNot : step.binary <= BinaryFn::kPRelu;

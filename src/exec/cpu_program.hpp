@@ -8,29 +8,26 @@
 #include <span>
 #include <vector>
 
+#include "exec/program.hpp"
 #include "kernels/cpu/kernel.hpp"
-#include "plan/plan.hpp"
 
 namespace braze {
 
-class CpuProgram {
+class CpuProgram final : public Program {
  public:
   /// Builds every kernel of the plan. plan.device.units is the number of workers; 1 runs on the
   /// caller's thread.
   explicit CpuProgram(Plan plan);
 
-  [[nodiscard]] const Plan& plan() const { return plan_; }
+  [[nodiscard]] const Plan& plan() const override { return plan_; }
 
-  /// Runs all kernels. Pointers follow plan().graph.inputs and outputs; each has extent_bytes of
-  /// its value's placement. Allocates only when more threads call at once than ever before. Throws
-  /// what a kernel throws; the outputs are undefined then, and the program can be run again.
-  /// `seconds`, if not empty, gets the time of each kernel.
+  /// Allocates only when more threads call at once than ever before.
   void run(std::span<const void* const> inputs, std::span<void* const> outputs,
-           std::span<double> seconds = {}) const;
-
-  /// Runs one kernel on values in logical order (by ValueId; those the kernel reads must be
-  /// defined); its outputs in logical order.
-  [[nodiscard]] std::vector<Tensor> run_kernel(std::size_t k, std::span<const Tensor> values) const;
+           std::span<double> seconds = {}) const override;
+  [[nodiscard]] std::vector<Tensor> run_kernel(std::size_t k,
+                                               std::span<const Tensor> values) const override;
+  void time(std::span<const void* const> inputs, std::span<void* const> outputs,
+            std::span<double> seconds) const override;
 
  private:
   struct Step {

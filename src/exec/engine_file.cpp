@@ -19,6 +19,7 @@
 #include "exec/json.hpp"
 #include "exec/plan_json.hpp"
 #include "kernels/cpu/families.hpp"
+#include "kernels/cuda/families.hpp"
 #include "target/device.hpp"
 
 namespace braze {
@@ -105,7 +106,14 @@ Plan read_checked(const std::shared_ptr<const MappedFile>& mapped) {
   const auto* text = reinterpret_cast<const std::uint8_t*>(json.data());
   const BlobReader blobs(body.subspan(std::min(aligned(json.size()), body.size())), mapped);
   Plan plan = read_plan(Json::from_cbor(text, text + json.size()), blobs);
-  check_plan(plan, cpu_device(1), cpu::registry());
+  if (plan.device.kind == DeviceKind::kCpu) {
+    check_plan(plan, cpu_device(1), cpu::registry());
+  } else {
+    Device device = cuda_device(plan.device.sm);
+    device.units = plan.device.units;
+    device.tf32 = plan.device.tf32;
+    check_plan(plan, device, cuda::registry());
+  }
   return plan;
 }
 

@@ -34,7 +34,8 @@ static_assert(sizeof(EngineHeader) == 64);
 /// was.
 void write_engine(const std::filesystem::path& file, const Plan& plan);
 
-/// Reads a plan for the CPU. Its constants share the mapped file; plan.device has a name only.
+/// Reads a plan. Its constants share the mapped file; plan.device has a name, sm, units and tf32
+/// only.
 /// kModelInvalid naming the file if it is missing, no engine file, of another format or version,
 /// truncated, damaged, or holds a plan that check_plan() refuses: what it returns is safe to run.
 Plan read_engine(const std::filesystem::path& file);

@@ -88,6 +88,7 @@ Json to_json(const KernelPlan& kernel) {
           {"members",
            list(kernel.group.members, [](const Group::Member& member) { return to_json(member); })},
           {"inputs", kernel.group.inputs},
+          {"casts", kernel.group.casts},
           {"outputs", kernel.group.outputs},
           {"candidate", list(kernel.candidate.parameters, parameter)},
           {"flops", kernel.work.flops},
@@ -105,7 +106,7 @@ class PlanReader {
 
   Plan read() {
     read_graph(member(json_, "graph"));
-    plan_.device.name = get<std::string>(json_, "device");
+    read_device(member(json_, "device"));
     plan_.options.fusion = get<FusionLevel>(json_, "fusion");
     plan_.options.nhwc_io = get<bool>(json_, "nhwc_io");
     for (const Json& placement : array(json_, "placements")) read_placement(placement);
@@ -192,6 +193,15 @@ class PlanReader {
          .view_of = checked(get<ValueId>(json, "view_of"), "view_of", value_count(), true)});
   }
 
+  void read_device(const Json& json) {
+    Device& device = plan_.device;
+    device.name = get<std::string>(json, "name");
+    device.kind = device.name == "cpu" ? DeviceKind::kCpu : DeviceKind::kCuda;
+    device.sm = get<int>(json, "sm");
+    device.units = get<int>(json, "units");
+    device.tf32 = get<bool>(json, "tf32");
+  }
+
   void read_kernel(const Json& json) {
     KernelPlan kernel;
     kernel.name = get<std::string>(json, "name");
@@ -201,6 +211,12 @@ class PlanReader {
     for (const Json& one : array(json, "members")) kernel.group.members.push_back(read_member(one));
     kernel.group.inputs = values(json, "inputs");
     kernel.group.outputs = values(json, "outputs");
+    for (const Json& id : array(json, "casts")) {
+      const Node& cast = node(id, "casts");
+      if (cast.as<Cast>() == nullptr || cast.inputs.size() != 1 || cast.inputs[0] == kNoValue)
+        fail(ErrorCode::kModelInvalid, "node '{}' is no Cast", cast.id);
+      kernel.group.casts.push_back(id.get<NodeId>());
+    }
     for (const Json& one : array(json, "candidate")) {
       kernel.candidate.parameters.push_back(
           {get<std::string>(one, "name"), get<std::int64_t>(one, "value")});
@@ -238,6 +254,11 @@ class PlanReader {
       step.unary = *unary;
       return step;
     }
+    if (const auto* cast = next.as<Cast>()) {
+      if (next.inputs.size() != 1 || next.inputs[0] != result) wrong("it reads another value");
+      step.cast = cast->to;
+      return step;
+    }
     const auto* binary = next.as<Binary>();
     if (binary == nullptr) wrong("it is not pointwise");
     if (next.inputs.size() != 2 || (next.inputs[0] == result) == (next.inputs[1] == result))
@@ -266,7 +287,11 @@ Json to_json(const Plan& plan, BlobWriter& blobs) {
     return {{"nodes", one.nodes}, {"rule", one.rule}, {"reason", one.reason}};
   };
   return {{"graph", to_json(plan.graph, blobs)},
-          {"device", plan.device.name},
+          {"device",
+           {{"name", plan.device.name},
+            {"sm", plan.device.sm},
+            {"units", plan.device.units},
+            {"tf32", plan.device.tf32}}},
           {"fusion", static_cast<int>(plan.options.fusion)},
           {"nhwc_io", plan.options.nhwc_io},
           {"placements",

@@ -7,7 +7,8 @@
 
 namespace braze {
 
-/// Everything of a plan but the device's figures: of the device its name. What the graph already
+/// Everything of a plan but the device's figures: of the device its name, sm, units
+/// and tf32. What the graph already
 /// says (an epilogue step's function and operand) is not repeated.
 Json to_json(const Plan& plan, BlobWriter& blobs);
 

@@ -39,6 +39,13 @@ double bytes_kept(const Plan& plan, const Group& group) {
   return bytes;
 }
 
+/// The type a group multiplies in.
+DType compute_type(const Plan& plan, const Group& group) {
+  if (group.members.empty()) return DType::kFloat32;
+  const Node& anchor = plan.graph.node(group.members[0].anchor);
+  return plan.graph.value(anchor.inputs.empty() ? anchor.output() : anchor.inputs[0]).dtype;
+}
+
 }  // namespace
 
 void choose_candidates(Plan& plan, const Registry& registry) {
@@ -57,7 +64,7 @@ void choose_candidates(Plan& plan, const Registry& registry) {
         work = row.work(plan.graph, kernel.group, candidate, plan.device);
       work.dram_bytes = traffic(plan, kernel.group);
       work.onchip_bytes = bytes_kept(plan, kernel.group);
-      const double us = estimate_us(work, DType::kFloat32, plan.device);
+      const double us = estimate_us(work, compute_type(plan, kernel.group), plan.device);
       if (kernel.est_us >= 0 && us >= kernel.est_us) continue;
       kernel.est_us = us;
       kernel.work = work;
@@ -66,7 +73,42 @@ void choose_candidates(Plan& plan, const Registry& registry) {
   }
 }
 
+namespace {
+
+/// The model node that a graph node is a part of: itself, or for a helper that a pass inserted
+/// before the node that stands for the model node, that one.
+std::string model_node(const Graph& graph, NodeId id) {
+  while (graph.node(id).origins.empty()) {
+    const std::vector<NodeId>& users = graph.users(graph.node(id).output());
+    if (users.empty()) break;
+    id = users.front();
+  }
+  const Node& node = graph.node(id);
+  const bool itself = node.origins.empty() || std::find(node.origins.begin(), node.origins.end(),
+                                                        node.id) != node.origins.end();
+  return itself ? node.id : node.origins.front();
+}
+
+/// Refusals name nodes of the model.
+void name_model_nodes(Plan& plan) {
+  std::map<std::string, NodeId> node_of;
+  for (const NodeId id : plan.graph.order()) node_of[plan.graph.node(id).id] = id;
+  for (Refusal& refusal : plan.not_fused) {
+    std::vector<std::string> named;
+    for (const std::string& id : refusal.nodes) {
+      const auto found = node_of.find(id);
+      std::string name = found == node_of.end() ? id : model_node(plan.graph, found->second);
+      if (std::find(named.begin(), named.end(), name) == named.end())
+        named.push_back(std::move(name));
+    }
+    refusal.nodes = std::move(named);
+  }
+}
+
+}  // namespace
+
 void account_for_nodes(Plan& plan) {
+  name_model_nodes(plan);
   plan.folded.insert(plan.folded.begin(), plan.graph.folded.begin(), plan.graph.folded.end());
   // A model node that several graph nodes stand for is listed where its last part runs.
   std::map<std::string, std::size_t> owner;
@@ -78,6 +120,7 @@ void account_for_nodes(Plan& plan) {
     }
   };
   for (std::size_t k = 0; k < plan.kernels.size(); ++k) {
+    for (const NodeId cast : plan.kernels[k].group.casts) collect(k, cast);
     for (const Group::Member& member : plan.kernels[k].group.members) {
       collect(k, member.anchor);
       for (const EpilogueStep& step : member.epilogue.steps) collect(k, step.node);
@@ -97,7 +140,7 @@ void account_for_nodes(Plan& plan) {
 }
 
 double estimate_us(const Work& work, DType compute, const Device& device) {
-  double peak = device.flops_fp32;
+  double peak = device.tf32 ? device.flops_tf32 : device.flops_fp32;
   if (compute == DType::kFloat16 || compute == DType::kBFloat16) peak = device.flops_fp16;
   if (compute == DType::kInt8 || compute == DType::kUInt8) peak = device.ops_int8;
   // Bytes that fit in the last-level cache are taken to be there.

@@ -30,6 +30,20 @@ bool is_step(const Node& node) {
   return false;
 }
 
+/// The float types that kernels convert between while they load and store.
+bool is_converted(DType dtype) {
+  return dtype == DType::kFloat32 || dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+}
+bool is_float_cast(const Graph& graph, const Node& node) {
+  return node.kind() == OpKind::kCast && is_converted(graph.value(node.inputs[0]).dtype) &&
+         is_converted(graph.value(node.output()).dtype);
+}
+
+/// May an epilogue on this device have a value of this type as its accumulator or operand?
+bool computes_in(const Device& device, DType dtype) {
+  return device.kind == DeviceKind::kCuda ? is_converted(dtype) : dtype == DType::kFloat32;
+}
+
 std::string lists(const std::vector<NodeId>& nodes, const Graph& graph) {
   std::string text;
   for (const NodeId id : nodes)
@@ -47,6 +61,7 @@ class Former {
 
   void form() {
     const std::vector<NodeId> order = graph_.order();
+    for (const NodeId id : order) claim_casts(id);
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       if (!is_pointwise(graph_.node(*it)) && family(*it).epilogue) start(*it);
     }
@@ -61,6 +76,22 @@ class Former {
 
  private:
   bool taken(NodeId id) const { return taken_[static_cast<std::size_t>(id)]; }
+
+  /// Conversions that the kernel of this anchor does while it loads.
+  void claim_casts(NodeId id) {
+    const Node& node = graph_.node(id);
+    if (plan_.options.fusion == FusionLevel::kOff || is_float_cast(graph_, node) ||
+        !family(id).converts)
+      return;
+    for (const ValueId input : node.inputs) {
+      const NodeId producer = input == kNoValue ? kNoNode : graph_.producer(input);
+      if (producer == kNoNode || !is_float_cast(graph_, graph_.node(producer)) ||
+          graph_.is_output(input) || graph_.users(input).size() != 1)
+        continue;
+      casts_[id].push_back(producer);
+      taken_[static_cast<std::size_t>(producer)] = true;
+    }
+  }
 
   const KernelFamily& family(NodeId id) {
     const Node& node = graph_.node(id);
@@ -84,7 +115,8 @@ class Former {
     member.anchor = anchor;
     member.result = graph_.node(anchor).output();
     taken_[static_cast<std::size_t>(anchor)] = true;
-    if (row.epilogue && graph_.node(anchor).outputs.size() == 1) grow(member);
+    if (row.epilogue && graph_.node(anchor).outputs.size() == 1) grow(member, row);
+    kernel.group.casts = casts_[anchor];
     kernel.kind = row.name == "reference"   ? KernelKind::kReference
                   : member.epilogue.empty() ? KernelKind::kSingle
                                             : KernelKind::kEpilogue;
@@ -93,12 +125,29 @@ class Former {
     kernels_.push_back(std::move(kernel));
   }
 
-  void grow(Group::Member& member) {
-    while (std::optional<EpilogueStep> step = next_step(member)) {
-      taken_[static_cast<std::size_t>(step->node)] = true;
-      member.result = graph_.node(step->node).output();
-      member.epilogue.steps.push_back(*std::move(step));
-    }
+  void grow(Group::Member& member, const KernelFamily& row) {
+    std::optional<EpilogueStep> step = next_step(member);
+    for (; step; step = next_step(member)) append(member, *std::move(step));
+    if (row.converts && (step = last_cast(member))) append(member, *std::move(step));
+  }
+
+  void append(Group::Member& member, EpilogueStep step) {
+    taken_[static_cast<std::size_t>(step.node)] = true;
+    member.result = graph_.node(step.node).output();
+    member.epilogue.steps.push_back(std::move(step));
+  }
+
+  /// The Cast that is the only reader of the result, done while storing.
+  std::optional<EpilogueStep> last_cast(const Group::Member& member) {
+    const std::vector<NodeId>& users = graph_.users(member.result);
+    if (users.size() != 1 || taken(users[0]) || graph_.is_output(member.result) ||
+        !is_float_cast(graph_, graph_.node(users[0])) ||
+        !is_float(graph_.value(member.result).dtype) || plan_.options.fusion == FusionLevel::kOff)
+      return std::nullopt;
+    EpilogueStep step;
+    step.node = users[0];
+    step.cast = graph_.node(users[0]).as<Cast>()->to;
+    return step;
   }
 
   /// The pointwise node after member.result as a step, or nothing and perhaps a refusal.
@@ -129,7 +178,7 @@ class Former {
     if (taken(user))
       return refuse("joined-elsewhere",
                     fmt::format("'{}' is the epilogue of another kernel", node.id));
-    if (graph_.value(result).dtype != DType::kFloat32) {
+    if (!computes_in(plan_.device, graph_.value(result).dtype)) {
       return refuse("dtype", fmt::format("'{}' is {}; epilogues compute in float", name,
                                          to_string(graph_.value(result).dtype)));
     }
@@ -146,7 +195,7 @@ class Former {
     step.operand = node.inputs[step.swapped ? 0 : 1];
     const Shape& shape = graph_.value(result).shape;
     const Value& operand = graph_.value(step.operand);
-    if (operand.dtype != DType::kFloat32) {
+    if (!computes_in(plan_.device, operand.dtype)) {
       return refuse("dtype", fmt::format("operand '{}' is {}; epilogues compute in float",
                                          operand.name, to_string(operand.dtype)));
     }
@@ -165,6 +214,10 @@ class Former {
   void collect_values(Group& group, const Group::Member& member) {
     const auto add_input = [&](ValueId id) {
       if (id == kNoValue || graph_.value(id).is_constant()) return;
+      const NodeId producer = graph_.producer(id);
+      const auto& casts = group.casts;
+      if (producer != kNoNode && std::find(casts.begin(), casts.end(), producer) != casts.end())
+        id = graph_.node(producer).inputs[0];
       if (std::find(group.inputs.begin(), group.inputs.end(), id) == group.inputs.end())
         group.inputs.push_back(id);
     };
@@ -183,6 +236,7 @@ class Former {
   const Graph& graph_;
   const Registry& registry_;
   std::vector<bool> taken_;
+  std::map<NodeId, std::vector<NodeId>> casts_;  // by anchor
   std::vector<KernelPlan> kernels_;
 };
 

@@ -48,7 +48,8 @@ class ViewMaker {
 
   const Node* anchor(std::size_t k) const {
     const Group& group = plan_.kernels[k].group;
-    if (group.members.empty() || !group.single() || !group.members[0].epilogue.empty())
+    if (group.members.empty() || !group.single() || !group.members[0].epilogue.empty() ||
+        !group.casts.empty())
       return nullptr;
     return &plan_.graph.node(group.members[0].anchor);
   }

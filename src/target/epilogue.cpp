@@ -67,6 +67,10 @@ std::string print(const Epilogue& epilogue) {
   std::string text;
   for (const EpilogueStep& step : epilogue.steps) {
     if (!text.empty()) text += ' ';
+    if (step.cast) {
+      text += fmt::format("to_{}", to_string(*step.cast));
+      continue;
+    }
     if (!step.unary.has_value()) {
       text += fmt::format("{}{}({})", step.swapped ? "reverse_" : "", to_string(step.binary),
                           to_string(step.broadcast));

@@ -1,0 +1,33 @@
+// What a network is compiled for and runs on.
+#pragma once
+
+#include <memory>
+
+#include "braze/braze.hpp"
+#include "exec/cuda/gpu.hpp"
+#include "exec/program.hpp"
+#include "target/problem.hpp"
+
+namespace braze {
+
+struct Machine {
+  Device device;                   // what the planner reckons with
+  Registry registry;               // the kernel families it has
+  std::shared_ptr<cuda::Gpu> gpu;  // null: the CPU, or an architecture without a GPU (cuda:sm_XX)
+  int sm = 0;                      // of the GPU: what kernels are compiled for
+};
+
+/// The machine that options.device names. kUsage if it is no device's name, kDevice if it is not
+/// here.
+Machine select_machine(const Options& options);
+
+/// options.device for an engine made for `planned`: its kind of device, of which the options may
+/// name one.
+std::string device_option(const Device& planned, const Options& options);
+
+/// Makes a plan ready to run: on the CPU packs weights, for a GPU compiles kernels and uploads
+/// weights.
+std::unique_ptr<const Program> make_program(Plan plan, const Machine& machine,
+                                            const Options& options);
+
+}  // namespace braze
