@@ -12,7 +12,7 @@ struct tf32;
 }  // namespace braze::device
 
 #ifdef BRAZE_EMULATED
-#include "ptx_sm90.hpp"
+#include <ptx_sm90.hpp>
 #else
 
 namespace braze::device {
