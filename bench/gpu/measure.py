@@ -3,8 +3,8 @@
 
 A case: {"file", "dims": {NAME: VALUE}, "precision", "backend", "device", "braze": program,
 "rounds", "seconds" of timing in each round, "model_io": whether to try the model's own inputs and
-outputs as well}. Answers are compared first. Then Braze, the peers, Braze, the peers, ...: each time is the median
-over the rounds of the medians in a round.
+outputs as well}. Answers are compared first. Then Braze, the peers, Braze, the peers, ...: each
+time is the median over the rounds of the medians in a round.
 """
 import gc
 import json
