@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-#include "tests/exec_cuda/fakes.hpp"
+#include "exec_cuda/fakes.hpp"
 
 namespace braze::cuda {
 namespace {

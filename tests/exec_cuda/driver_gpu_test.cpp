@@ -4,9 +4,10 @@
 #include <gmock/gmock.h>
 
 #include <cstring>
+#include <deque>
 #include <thread>
 
-#include "tests/exec_cuda/fakes.hpp"
+#include "exec_cuda/fakes.hpp"
 
 namespace braze::cuda {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/error.hpp"
 #include "exec/cuda/library.hpp"
-#include "tests/exec_cuda/fake/driver.hpp"
+#include "exec_cuda/fake/driver.hpp"
 
 namespace braze::cuda {
 

@@ -11,7 +11,7 @@
 #include <csignal>
 #include <thread>
 
-#include "tests/exec_cuda/fakes.hpp"
+#include "exec_cuda/fakes.hpp"
 
 namespace braze::cuda {
 namespace {
@@ -23,6 +23,22 @@ std::span<const std::byte> bytes_of(const std::string& text) {
   return std::as_bytes(std::span(text));
 }
 Hash128 key_of(const std::string& text) { return hash_of(bytes_of(text)); }
+
+/// A process that does `run` and ends well if that returns true.
+template <class Run>
+pid_t start_child(Run run) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(run() ? 0 : 1);
+  return child;
+}
+bool succeeded(pid_t child) {
+  int status = 0;
+  return child > 0 && ::waitpid(child, &status, 0) == child && status == 0;
+}
+template <class Run>
+bool in_child(Run run) {
+  return succeeded(start_child(run));
+}
 
 /// Compiles by putting "image of " in front; counts.
 class CountingCompiler final : public Compiler {
@@ -159,35 +175,31 @@ TEST_F(KernelCacheTest, AFolderThatCannotBeMadeOnlyCostsTheCaching) {
 }
 
 TEST_F(KernelCacheTest, AReadOnlyFolderStillServes) {
-  if (::geteuid() == 0) GTEST_SKIP() << "root may write everywhere";
   KernelCache(root_.path()).store(key_of("a"), bytes_of("image"));
-  fs::permissions(folder(), fs::perms::owner_read | fs::perms::owner_exec);
-  KernelCache cache(root_.path());
-  EXPECT_EQ(cache.find(key_of("a")), "image");
-  cache.store(key_of("b"), bytes_of("image"));
-  ASSERT_TRUE(cache.warning().has_value());
-  EXPECT_THAT(*cache.warning(), HasSubstr("Permission denied"));
+  fs::permissions(root_.path(), fs::perms::owner_all | fs::perms::others_exec);
+  fs::permissions(folder(), fs::perms::owner_read | fs::perms::owner_exec | fs::perms::others_read |
+                                fs::perms::others_exec);
+  EXPECT_TRUE(in_child([&] {
+    if (::geteuid() == 0 && (::setgid(65534) != 0 || ::setuid(65534) != 0)) return false;
+    KernelCache cache(root_.path());
+    if (cache.find(key_of("a")) != "image") return false;
+    cache.store(key_of("b"), bytes_of("image"));
+    return cache.warning().value_or("").find("Permission denied") != std::string::npos;
+  }));
   fs::permissions(folder(), fs::perms::owner_all);
 }
 
 TEST_F(KernelCacheTest, AFullDiskOnlyCostsTheCaching) {
   // A file may not grow past the limit that the child sets: write() fails as on a full disk.
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  EXPECT_TRUE(in_child([&] {
     ::signal(SIGXFSZ, SIG_IGN);
     const rlimit limit{100, 100};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     KernelCache cache(root_.path());
     cache.store(key_of("a"), bytes_of(std::string(1000, 'x')));
-    const bool good = cache.warning().has_value() &&
-                      cache.warning()->find("cannot write") != std::string::npos &&
-                      !cache.find(key_of("a"));
-    ::_exit(good ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+    return cache.warning().value_or("").find("cannot write") != std::string::npos &&
+           !cache.find(key_of("a"));
+  }));
   EXPECT_TRUE(files().empty());  // nothing half-written is left
 }
 
@@ -198,37 +210,29 @@ TEST_F(KernelCacheTest, ManyProcessesAndThreadsAtOnce) {
     return std::string(static_cast<std::size_t>(500 + 300 * key), static_cast<char>('a' + key));
   };
   const std::uint64_t limit = 10000;  // less than all keys need: they evict each other's
-  std::vector<pid_t> children;
-  for (int p = 0; p < kProcesses; ++p) {
-    const pid_t child = ::fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      KernelCache cache(root_.path(), limit);
-      std::atomic<int> wrong = 0;
-      {
-        std::vector<std::jthread> threads;
-        for (int t = 0; t < 2; ++t)
-          threads.emplace_back([&, t] {
-            for (int round = 0; round < 20; ++round) {
-              for (int k = 0; k < kKeys; ++k) {
-                const int key = (k * 5 + p + t) % kKeys;
-                const auto found = cache.find(key_of(std::to_string(key)));
-                if (found && *found != image(key)) ++wrong;
-                if (!found) cache.store(key_of(std::to_string(key)), bytes_of(image(key)));
-              }
-              cache.trim();
-            }
-          });
+  const auto process = [&](int p) {
+    KernelCache cache(root_.path(), limit);
+    std::atomic<int> wrong = 0;
+    const auto thread = [&](int t) {
+      for (int round = 0; round < 20; ++round) {
+        for (int k = 0; k < kKeys; ++k) {
+          const int key = (k * 5 + p + t) % kKeys;
+          const auto found = cache.find(key_of(std::to_string(key)));
+          if (found && *found != image(key)) ++wrong;
+          if (!found) cache.store(key_of(std::to_string(key)), bytes_of(image(key)));
+        }
+        cache.trim();
       }
-      ::_exit(wrong == 0 && !cache.warning() ? 0 : 1);
-    }
-    children.push_back(child);
-  }
-  for (const pid_t child : children) {
-    int status = 0;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-  }
+    };
+    std::vector<std::jthread> threads;
+    for (int t = 0; t < 2; ++t) threads.emplace_back(thread, t);
+    threads.clear();
+    return wrong == 0 && !cache.warning();
+  };
+  std::vector<pid_t> children;
+  for (int p = 0; p < kProcesses; ++p)
+    children.push_back(start_child([&, p] { return process(p); }));
+  for (const pid_t child : children) EXPECT_TRUE(succeeded(child));
   KernelCache(root_.path(), limit).trim();
   std::uint64_t total = 0;
   for (const fs::path& file : files()) {

@@ -3,8 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include "exec_cuda/fakes.hpp"
 #include "kernels/cuda/kernel.hpp"
-#include "tests/exec_cuda/fakes.hpp"
 
 namespace braze::cuda {
 namespace {

@@ -9,7 +9,8 @@ function(add_fake folder file source)
   set_target_properties(${target} PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME "${file}"
                         NO_SONAME ON CXX_VISIBILITY_PRESET default
                         LIBRARY_OUTPUT_DIRECTORY "${fakes}/${folder}")
-  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}")
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}/src"
+                             "${CMAKE_CURRENT_SOURCE_DIR}")
   target_link_libraries(${target} PRIVATE braze_options)
   target_compile_definitions(${target} PRIVATE ${ARGN})
   add_dependencies(exec_cuda_tests ${target})

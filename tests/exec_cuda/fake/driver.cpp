@@ -1,6 +1,6 @@
 // A CUDA driver whose device memory is host memory and whose kernels do nothing. Graphs keep what
 // was captured and do it in order when launched; every event is a millisecond after the one before.
-#include "tests/exec_cuda/fake/driver.hpp"
+#include "exec_cuda/fake/driver.hpp"
 
 #include <cstdlib>
 #include <cstring>
