@@ -89,6 +89,13 @@ class Placed {
     return true;
   }
   [[nodiscard]] void* data() { return bytes_.data(); }
+  /// Where each logical element lies, in elements.
+  [[nodiscard]] std::vector<std::int64_t> offsets() const {
+    std::vector<std::int64_t> offsets(static_cast<std::size_t>(element_count(shape_)));
+    for (std::size_t i = 0; i < offsets.size(); ++i)
+      offsets[i] = offset(static_cast<std::int64_t>(i));
+    return offsets;
+  }
   [[nodiscard]] Placement placement() const {
     Placement placement;
     placement.memory = Memory::kArena;

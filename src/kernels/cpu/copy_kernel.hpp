@@ -1,6 +1,7 @@
 // A kernel made of box-to-box copies: every family that only moves elements builds one of these.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "kernels/cpu/group.hpp"
@@ -20,6 +21,13 @@ View view_of(const Plan& plan, ValueId id);
 
 /// A row-major view.
 View dense_view(DType dtype, Shape shape);
+
+/// The box that a Transpose, DepthToSpace, SpaceToDepth or ChannelShuffle copies.
+std::vector<CopyAxis> permutation_axes(const Node& node, const View& from, const View& to);
+
+/// The box of a copy that keeps the row-major order of elements; nullopt if the axes of the views
+/// have nothing in common.
+std::optional<std::vector<CopyAxis>> reshape_axes(const View& from, const View& to);
 
 class CopyKernel final : public Kernel {
  public:

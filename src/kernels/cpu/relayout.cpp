@@ -1,7 +1,6 @@
 // A group with no members: inputs[0] is copied to outputs[0], from either layout to either. Also
 // Identity and Reshape, where the planner could not make them views.
 #include <algorithm>
-#include <optional>
 
 #include "base/error.hpp"
 #include "kernels/cpu/copy_kernel.hpp"
@@ -98,7 +97,7 @@ std::unique_ptr<Kernel> build(const Plan& plan, const KernelPlan& kernel) {
   if (!reshapes) {
     copy->add(std::move(operand), from, 0, to);
   } else if (element_count(to.shape) > 0) {
-    auto axes = common_axes(joined(from), joined(to));
+    auto axes = reshape_axes(from, to);
     if (!axes.has_value()) return std::make_unique<WalkKernel>(std::move(operand), from, to);
     copy->add(std::move(operand), 0, StridedCopy(to.element_bytes, std::move(*axes)));
   }
@@ -110,6 +109,10 @@ Work work(const Graph& graph, const Group& group, const Candidate&, const Device
 }
 
 }  // namespace
+
+std::optional<std::vector<CopyAxis>> reshape_axes(const View& from, const View& to) {
+  return common_axes(joined(from), joined(to));
+}
 
 Row relayout() {
   KernelFamily family;

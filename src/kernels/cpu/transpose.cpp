@@ -81,16 +81,9 @@ std::unique_ptr<Kernel> build(const Plan& plan, const KernelPlan& kernel) {
   const Node& node = anchor_of(plan.graph, kernel.group);
   const ValueId to_id = stored_output(plan.graph, kernel.group);
   const View from = view_of(plan, node.input(0)), to = view_of(plan, to_id);
-  std::vector<CopyAxis> axes;
-  if (const auto* transpose = node.as<Transpose>()) axes = axes_of(*transpose, from, to);
-  if (const auto* depth_to_space = node.as<DepthToSpace>())
-    axes = axes_of(*depth_to_space, from, to);
-  if (const auto* space_to_depth = node.as<SpaceToDepth>())
-    axes = axes_of(*space_to_depth, from, to);
-  if (const auto* shuffle = node.as<ChannelShuffle>()) axes = axes_of(*shuffle, from, to);
   auto copy = std::make_unique<CopyKernel>();
   copy->add(operand_of(plan, kernel.group, node.input(0)), output_index(kernel.group, to_id),
-            StridedCopy(to.element_bytes, std::move(axes)));
+            StridedCopy(to.element_bytes, permutation_axes(node, from, to)));
   return copy;
 }
 
@@ -99,6 +92,15 @@ Work work(const Graph& graph, const Group& group, const Candidate&, const Device
 }
 
 }  // namespace
+
+std::vector<CopyAxis> permutation_axes(const Node& node, const View& from, const View& to) {
+  if (const auto* transpose = node.as<Transpose>()) return axes_of(*transpose, from, to);
+  if (const auto* depth_to_space = node.as<DepthToSpace>())
+    return axes_of(*depth_to_space, from, to);
+  if (const auto* space_to_depth = node.as<SpaceToDepth>())
+    return axes_of(*space_to_depth, from, to);
+  return axes_of(*node.as<ChannelShuffle>(), from, to);
+}
 
 Row transpose() {
   KernelFamily family;
