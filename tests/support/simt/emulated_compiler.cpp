@@ -146,7 +146,7 @@ fs::path EmulatedCompiler::image_of(const std::string& text) const {
   hasher.add_value(sm_);
   for (const std::string& flag : kFlags) hasher.add(flag);
   for (const char* name :
-       {"simt.hpp", "runtime.hpp", "ptx.hpp", "formats.hpp", "tma.hpp", "sm90.hpp"})
+       {"simt.hpp", "runtime.hpp", "ptx.hpp", "formats.hpp", "tma.hpp", "ptx_sm90.hpp"})
     hasher.add(read(simt_folder() / name));
   // The device headers that the source includes, however deep.
   static const std::regex kInclude(R"(#\s*include\s*[<"]([^">]+)[">])");

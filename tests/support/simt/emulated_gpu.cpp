@@ -115,8 +115,6 @@ struct EmulatedGpu::State {
     // As aligned as any member may be.
     alignas(128) std::byte parameters[4096];
     std::memcpy(parameters, launch.parameters.data(), launch.parameters.size());
-    if (kernel.cluster != 1)
-      fail(ErrorCode::kUnsupported, "kernel {}: clusters are not emulated", kernel.entry);
     simt::GridLaunch grid;
     grid.entry = &entry;
     grid.module = &module.table();
@@ -124,6 +122,7 @@ struct EmulatedGpu::State {
     grid.grid = index_of(kernel.grid);
     grid.block = index_of(kernel.block);
     grid.shared_bytes = kernel.shared_bytes;
+    grid.cluster = kernel.cluster;
     grid.must_wait = kernel.overlaps;
     ++launches;
     std::string wrong = simt::run(grid, seed++);

@@ -20,6 +20,7 @@ struct GridLaunch {
   const void* parameters = nullptr;
   Index grid{1, 1, 1}, block{1, 1, 1};
   unsigned shared_bytes = 0;
+  unsigned cluster = 1;    // blocks, along x
   bool must_wait = false;  // each block must call grid_dependency_wait()
 };
 

@@ -124,4 +124,9 @@ __device__ __forceinline__ void wmma_store_col(float* p, const float (&d)[8], u3
   simt::runtime->meet(simt::Meeting::kWmmaStore, &part, ~0u);
 }
 
+template <int V>
+__device__ __forceinline__ void load_from_l2(float (&v)[V], const float* p) {
+  for (int i = 0; i < V; ++i) v[i] = p[i];
+}
+
 }  // namespace braze::device

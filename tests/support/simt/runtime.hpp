@@ -75,11 +75,36 @@ struct WmmaMatrix {
 
 enum class Reduction : unsigned { kNone, kCount, kAnd, kOr };
 
+/// d[64, N] = a b^T + (accumulate ? d : 0) of a warpgroup; a and b are wgmma's descriptors.
+struct Wgmma {
+  enum class Type : unsigned { kHalf, kBfloat16, kTf32 };
+  float* d;            // the thread's N / 2 accumulators
+  unsigned registers;  // N / 2
+  Type type;
+  bool accumulate;
+  unsigned long long a, b;
+};
+
+/// A box of a tensor to shared memory, by TMA.
+struct TmaLoad {
+  void* to;
+  const void* map;
+  void* barrier;
+  unsigned rank;
+  int coordinates[5];  // innermost axis first
+  bool im2col;
+  int offsets[3];
+  unsigned blocks;  // of the cluster, a bit each; 0: this one
+};
+
+/// Pointers are of the running thread's block; addresses are those that kernels see, of the block
+/// or of one of its cluster.
 struct Runtime {
   const Self* self;  // the thread that runs now
   Index block, block_dim, grid_dim;
   unsigned char* shared;  // dynamic shared memory
   unsigned shared_bytes;
+  unsigned cluster_rank, cluster_blocks;
   unsigned polls;  // atomics and other reads that a thread may spin on
 
   /// bar.sync; count 0: all threads of the block. The result is that of the reduction.
@@ -93,11 +118,24 @@ struct Runtime {
   void (*fail)(const char* message);
   unsigned (*active_lanes)();
   unsigned (*shared_address)(const void* pointer);
-  void* (*shared_pointer)(unsigned address);
+  void (*dependency_wait)();
+
   void (*copy_async)(void* shared, const void* global, unsigned bytes, unsigned valid);
   void (*copy_commit)();
   void (*copy_wait)(unsigned groups);
-  void (*dependency_wait)();
+
+  void (*mbarrier_init)(void* barrier, unsigned count);
+  void (*mbarrier_arrive)(unsigned barrier, unsigned expected_bytes);
+  void (*mbarrier_wait)(void* barrier, unsigned parity);
+  unsigned (*cluster_address)(unsigned address, unsigned rank);
+  void (*cluster_arrive)();
+  void (*cluster_wait)();
+  void (*store_async)(unsigned to, unsigned barrier, const void* data, unsigned bytes);
+  void (*tma_load)(const TmaLoad& load);
+  void (*wgmma)(const Wgmma& product);
+  void (*wgmma_fence)();
+  void (*wgmma_commit)();
+  void (*wgmma_wait)(unsigned groups);
 };
 
 /// A kernel of a module.
