@@ -14,6 +14,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 std::vector<std::string> files(Library library, const SearchPath& search) {
   std::vector<std::string> result;
@@ -168,7 +169,7 @@ TEST(Library, EveryPlaceAndReasonIsToldWhenNothingFits) {
   EXPECT_EQ(found.tried[1].why, "it is not cuDNN: it tells no version");
   EXPECT_EQ(found.tried[2].why, "no such file");
   const std::string text = found.explain(Library::kCudnn);
-  EXPECT_THAT(text, HasSubstr("cuDNN was not found: "));
+  EXPECT_THAT(text, StartsWith("cuDNN that was found is of no use: "));
   EXPECT_THAT(text, HasSubstr("it tells no version"));
   EXPECT_THAT(text, HasSubstr((root.path() / "nvidia/cudnn/lib").string()));
 }
@@ -195,6 +196,20 @@ TEST(Library, ARefusedOneIsPassedOver) {
   EXPECT_EQ(found.library->origin(), "BRAZE_CUDA_PATH");
   ASSERT_FALSE(found.tried.empty());
   EXPECT_EQ(found.tried[0].why, "it is unlucky");
+}
+
+TEST(Library, ALibraryThatIsReachedTwiceIsToldOnce) {
+  const TemporaryFolder root;
+  fs::create_symlink(fakes("cuda13") / "libcudnn.so.9", root.path() / "libcudnn.so.9");
+  SearchPath search = only(fakes("cuda13"));
+  search.environment = root.path();
+  const Search found =
+      open_library(Library::kCudnn, search, [](const OpenLibrary&) { return "it is unlucky"; });
+  ASSERT_EQ(found.library, nullptr);
+  const std::string text = found.explain(Library::kCudnn);
+  EXPECT_THAT(text, HasSubstr((fakes("cuda13") / "libcudnn.so.9").string() + ": it is unlucky;"));
+  EXPECT_EQ(text.find("unlucky"), text.rfind("unlucky"));
+  EXPECT_THAT(text, Not(HasSubstr(root.path().string() + ",")));
 }
 
 TEST(Library, OpenedByManyThreadsAtOnce) {

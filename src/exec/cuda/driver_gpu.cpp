@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 namespace braze::cuda {
@@ -97,7 +98,7 @@ Memory DriverGpu::allocate(std::size_t bytes, const std::string& what) {
          static_cast<double>(unused) / 1048576, static_cast<double>(total) / 1048576);
   }
   context_->check(result, "allocating {} bytes for {}", bytes, what);
-  return {reinterpret_cast<std::byte*>(address), [context = context_](std::byte* memory) {
+  return {std::bit_cast<std::byte*>(address), [context = context_](std::byte* memory) {
             const GpuContext::Current current(*context, std::nothrow);
             if (current.active()) context->driver().mem_free(address_of(memory));
           }};
@@ -195,7 +196,7 @@ DriverModule::DriverModule(std::shared_ptr<const GpuContext> context, const std:
   const GpuContext::Current current(*context_);
   std::array<char, 4096> log{};
   std::array options = {api::JitOption::kErrorLogBuffer, api::JitOption::kErrorLogBytes};
-  std::array<void*, 2> values = {log.data(), reinterpret_cast<void*>(log.size() - 1)};
+  std::array<void*, 2> values = {log.data(), std::bit_cast<void*>(log.size() - 1)};
   // PTX ends with its zero: c_str() has one.
   const api::Result result = context_->driver().module_load_data(
       &module_, image.c_str(), static_cast<unsigned>(options.size()), options.data(),

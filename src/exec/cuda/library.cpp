@@ -26,7 +26,7 @@ struct Names {
 };
 
 const Names& names(Library library) {
-  static const std::array<Names, 4> kNames = {{
+  static const std::array<Names, 4> all = {{
       // libcuda.so without a number may be the toolkit's stub.
       {"the CUDA driver", {"libcuda.so.1"}, {}},
       {"NVRTC",
@@ -37,7 +37,7 @@ const Names& names(Library library) {
        {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
        {"nvidia/cu13/lib", "nvidia/cuda_runtime/lib"}},
   }};
-  return kNames.at(static_cast<std::size_t>(library));
+  return all.at(static_cast<std::size_t>(library));
 }
 
 fs::path from_environment(const char* name) {
@@ -151,6 +151,7 @@ fs::path loaded_path(void* handle, const fs::path& otherwise) {
 }
 
 constexpr const char* kNoFile = "no such file";
+constexpr const char* kTriedAlready = "it is a library that was tried already";
 
 }  // namespace
 
@@ -193,6 +194,7 @@ void* OpenLibrary::symbol(const char* name) const { return dlsym(handle_, name);
 
 Search open_library(Library library, const SearchPath& search, const Refusal& refusal) {
   Search result;
+  std::vector<void*> handles;
   for (Place& place : places(library, search)) {
     const bool bare = !place.file.has_parent_path();
     std::error_code error;
@@ -206,11 +208,15 @@ Search open_library(Library library, const SearchPath& search, const Refusal& re
       result.tried.push_back({std::move(place), why != nullptr ? why : "it cannot be opened"});
       continue;
     }
+    if (std::ranges::find(handles, handle) != handles.end()) {
+      result.tried.push_back({std::move(place), kTriedAlready});
+      continue;
+    }
+    handles.push_back(handle);
     const auto version = read_version(library, handle);
     if (!version) {
       result.tried.push_back(
           {std::move(place), fmt::format("it is not {}: it tells no version", to_string(library))});
-      dlclose(handle);
       continue;
     }
     auto opened = std::make_shared<const OpenLibrary>(handle, loaded_path(handle, place.file),
@@ -226,26 +232,33 @@ Search open_library(Library library, const SearchPath& search, const Refusal& re
 }
 
 std::string Search::explain(Library what) const {
-  std::vector<std::string> folders;  // without the file
-  std::vector<std::string> reasons;
-  for (const Attempt& attempt : tried) {
-    const fs::path& file = attempt.place.file;
-    const bool bare = !file.has_parent_path();
-    const bool absent =
-        bare ? attempt.why.find("No such file") != std::string::npos : attempt.why == kNoFile;
-    if (!absent) {
-      reasons.push_back(fmt::format("{}: {}", file.string(), attempt.why));
-      continue;
-    }
-    const std::string folder = bare ? "the dynamic linker's folders" : file.parent_path().string();
-    if (std::ranges::find(folders, folder) == folders.end()) folders.push_back(folder);
+  // A place is a folder; one that holds any of the files is told file by file.
+  std::vector<std::string> empty, full, reasons;
+  const auto add = [](std::vector<std::string>& list, const std::string& text) {
+    if (std::ranges::find(list, text) == list.end()) list.push_back(text);
+  };
+  const auto folder_of = [](const Place& place) {
+    return place.file.has_parent_path() ? place.file.parent_path().string()
+                                        : "the dynamic linker's folders";
+  };
+  for (const auto& [place, why] : tried) {
+    const bool absent = why == kNoFile || (!place.file.has_parent_path() &&
+                                           why.find("No such file") != std::string::npos);
+    if (absent) continue;
+    add(full, folder_of(place));
+    if (why != kTriedAlready) add(reasons, fmt::format("{}: {}", place.file.string(), why));
   }
-  std::string text = fmt::format("{} was not found: ", to_string(what));
-  text += fmt::format("{}", fmt::join(reasons, "; "));
-  if (folders.empty()) return text;
-  if (!reasons.empty()) text += "; ";
-  return text + fmt::format("there is no {} in {}", fmt::join(names(what).files, ", "),
-                            fmt::join(folders, ", "));
+  for (const Attempt& attempt : tried)
+    if (const std::string folder = folder_of(attempt.place);
+        std::ranges::find(full, folder) == full.end())
+      add(empty, folder);
+  const char* name = to_string(what);
+  if (reasons.empty())
+    return fmt::format("{} was not found: there is no {} in {}", name,
+                       fmt::join(names(what).files, ", "), fmt::join(empty, ", "));
+  std::string text =
+      fmt::format("{} that was found is of no use: {}", name, fmt::join(reasons, "; "));
+  return empty.empty() ? text : text + fmt::format("; there is none in {}", fmt::join(empty, ", "));
 }
 
 }  // namespace braze::cuda

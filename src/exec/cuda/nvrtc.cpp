@@ -71,8 +71,8 @@ std::string refusal(const Nvrtc& nvrtc, int sm, const Version& driver) {
   const Need* need = find_need(sm);
   if (std::ranges::binary_search(nvrtc.archs, sm) && (need == nullptr || version >= need->first))
     return "";
-  return fmt::format("it is NVRTC {}, which compiles for sm_{} to sm_{}; sm_{} needs {}",
-                     to_string(version), nvrtc.archs.front(), nvrtc.archs.back(), sm, needed(sm));
+  return fmt::format("it is NVRTC {}, which compiles for sm_{} to sm_{}", to_string(version),
+                     nvrtc.archs.front(), nvrtc.archs.back());
 }
 
 /// A program of NVRTC's, destroyed on the way out.
