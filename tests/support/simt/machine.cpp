@@ -338,6 +338,7 @@ void Machine::release(Thread& thread) {
 
 Thread* Machine::take() {
   while (ready_.empty()) {
+    if (ended_ == launch_->cluster * thread_count_) return nullptr;
     if (land()) continue;
     if (polling_.empty() || ++polling_rounds_ > kMaxPollingRounds) return nullptr;
     std::swap(ready_, polling_);
