@@ -88,18 +88,22 @@ std::string text_of(const std::string& file, const PlanSummary& plan) {
          kernels_text(plan) + folded_text(plan) + refused_text(plan);
 }
 
-/// What runs for one kernel. CPU kernels are compiled into the library: there is no emitted text.
-std::string source_text(const PlanSummary& plan, const std::string& name) {
+/// What runs for one kernel: the emitted source, of which a kernel in the library has none.
+std::string source_text(const Model& model, const std::string& name) {
+  const std::vector<KernelSummary>& kernels = model.plan().kernels;
   std::vector<std::string> names;
-  for (const KernelSummary& kernel : plan.kernels) {
+  for (std::size_t k = 0; k < kernels.size(); ++k) {
+    const KernelSummary& kernel = kernels[k];
     if (kernel.name != name) {
       names.push_back(kernel.name);
       continue;
     }
+    const std::string source = model.source(k);
     return fmt::format(
-        "// {}: compiled into the library, not emitted for this model.\n"
-        "// family {}, {}\n// nodes: {}\n",
-        kernel.name, kernel.family, printable(kernel.detail), joined(kernel.nodes));
+        "// {}{}\n// family {}, {}\n// nodes: {}\n{}", kernel.name,
+        source.empty() ? ": compiled into the library, not emitted for this model." : "",
+        kernel.family, printable(kernel.detail), joined(kernel.nodes),
+        source.empty() ? "" : "\n" + source);
   }
   fail(ErrorCode::kUsage, "--source: no kernel is called '{}'; there are {}", name, joined(names));
 }
@@ -111,7 +115,7 @@ struct ExplainCommand {
   void run() const {
     const Model opened = model.open();
     if (!source.empty()) {
-      print_out(source_text(opened.plan(), source));
+      print_out(source_text(opened, source));
     } else if (model.json) {
       print_out(json_text(json_of(opened.plan())));
     } else {
