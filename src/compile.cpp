@@ -12,11 +12,8 @@
 #include "state.hpp"
 
 namespace braze {
-namespace {
 
-/// Everything after reading. `graph` is as the model reader made it.
-Model compile_graph(Graph graph, const Options& options) {
-  const Machine machine = select_machine(options);
+Model compile_for(const Machine& machine, Graph graph, const Options& options) {
   check_supported(options, machine.device);
 
   bind_dims(graph, options.dims);
@@ -40,15 +37,14 @@ Model compile_graph(Graph graph, const Options& options) {
   return Model(std::move(state));
 }
 
-}  // namespace
-
 Result<Model> compile(const std::filesystem::path& file, const Options& options) {
-  return guarded([&] { return compile_graph(read_onnx(file), options); });
+  return guarded([&] { return compile_for(select_machine(options), read_onnx(file), options); });
 }
 
 Result<Model> compile(std::span<const std::byte> bytes, const std::filesystem::path& folder,
                       const Options& options) {
-  return guarded([&] { return compile_graph(read_onnx(bytes, folder), options); });
+  return guarded(
+      [&] { return compile_for(select_machine(options), read_onnx(bytes, folder), options); });
 }
 
 }  // namespace braze

@@ -23,6 +23,8 @@ int parse_number(std::string_view text) {
 
 std::unique_ptr<const Program> make_cuda_program(Plan plan, const Machine& machine,
                                                  const Options& options) {
+  if (machine.compiler != nullptr)
+    return std::make_unique<cuda::CudaProgram>(std::move(plan), machine.gpu, *machine.compiler);
   const cuda::SearchPath search = cuda::SearchPath::of_process();
   const auto* gpu = dynamic_cast<const cuda::DriverGpu*>(machine.gpu.get());
   const cuda::Version driver = gpu == nullptr ? cuda::Version{} : gpu->driver().version;
@@ -44,9 +46,9 @@ Machine select_machine(const Options& options) {
   constexpr std::string_view kArchitecture = "cuda:sm_";
   if (options.threads < 0)
     fail(ErrorCode::kUsage, "threads is {}; expected 0 (all) or more", options.threads);
-  if (name == "cpu") return {cpu_device(options.threads), cpu::registry(), nullptr, 0};
+  if (name == "cpu") return {cpu_device(options.threads), cpu::registry(), nullptr, 0, nullptr};
 
-  Machine machine{{}, cuda::registry(), nullptr, 0};
+  Machine machine{{}, cuda::registry(), nullptr, 0, nullptr};
   if (name.starts_with(kArchitecture) && parse_number(name.substr(kArchitecture.size())) >= 0) {
     machine.sm = parse_number(name.substr(kArchitecture.size()));
     machine.device = cuda_device(machine.sm);

@@ -6,6 +6,7 @@
 #include "braze/braze.hpp"
 #include "exec/cuda/gpu.hpp"
 #include "exec/program.hpp"
+#include "graph/graph.hpp"
 #include "target/problem.hpp"
 
 namespace braze {
@@ -15,11 +16,15 @@ struct Machine {
   Registry registry;               // the kernel families it has
   std::shared_ptr<cuda::Gpu> gpu;  // null: the CPU, or an architecture without a GPU (cuda:sm_XX)
   int sm = 0;                      // of the GPU: what kernels are compiled for
+  std::shared_ptr<cuda::Compiler> compiler;  // null: NVRTC, behind the cache of kernels
 };
 
 /// The machine that options.device names. kUsage if it is no device's name, kDevice if it is not
 /// here.
 Machine select_machine(const Options& options);
+
+/// Everything after reading a model. Errors are thrown. options.device is not looked at.
+Model compile_for(const Machine& machine, Graph graph, const Options& options);
 
 /// options.device for an engine made for `planned`: its kind of device, of which the options may
 /// name one.
