@@ -306,9 +306,9 @@ void EpilogueEmitter::add_steps(const Group::Member& member) {
       continue;
     }
     const std::string load = add_operand(step.operand, plan_.graph.value(member.result).shape);
-    add_line(step.swapped ? call_of(step.binary, "x[i]", "v[i]")
-                          : call_of(step.binary, "v[i]", "x[i]"),
-             load);
+    add_line(
+        step.swapped ? call_of(step.binary, "x[i]", "v[i]") : call_of(step.binary, "v[i]", "x[i]"),
+        load);
     label_ += fmt::format("_{}", to_string(step.binary));
   }
 }
@@ -335,15 +335,16 @@ void emit(Kernel& kernel, std::string_view family, const std::vector<std::string
   std::string source;
   for (const std::string& header : headers)
     source += fmt::format("#include \"braze/{}\"\n", header);
-  source += "\nnamespace braze::device {\n\n" + body;
-  const std::string rest = fmt::format(
-      "(const __grid_constant__ {} p) {{\n  {}(p);\n}}\n\n}}  // namespace braze::device\n",
-      parameters, call);
+  source += "\nnamespace braze::device {\n\n" + body + "\n}  // namespace braze::device\n";
+  const std::string rest =
+      fmt::format("(const __grid_constant__ {} p) {{\n  {}(p);\n}}\n", parameters, call);
   const std::string text = source + rest;
   kernel.entry = fmt::format("{}_{:016x}", family, hash_of(std::as_bytes(std::span(text))).low);
   kernel.source = source +
-                  fmt::format("\nextern \"C\" __global__ void __launch_bounds__({}, {})\n{}",
-                              threads, blocks_per_sm, kernel.entry) +
+                  fmt::format(
+                      "\nusing namespace braze::device;\n\n"
+                      "extern \"C\" __global__ void __launch_bounds__({}, {})\n{}",
+                      threads, blocks_per_sm, kernel.entry) +
                   rest;
   kernel.block.x = static_cast<std::uint32_t>(threads);
 }

@@ -6,7 +6,7 @@
 
 namespace braze::device {
 
-inline constexpr float kInfinity = __builtin_huge_valf();
+inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000);
 
 __device__ __forceinline__ float relu(float x) { return x < 0 ? 0.0f : x; }
 __device__ __forceinline__ float leaky_relu(float x, float slope) { return x < 0 ? slope * x : x; }
