@@ -108,7 +108,9 @@ std::string with_table(const std::string& source) {
 extern "C" {
 extern __attribute__((visibility("hidden"))) unsigned char __bss_start[], _end[];
 }
+namespace braze::device {}
 namespace braze::simt {
+using namespace braze::device;  // emitted kernels are there
 Runtime* runtime = reinterpret_cast<Runtime*>(1);  // in .data: .bss is the static shared memory
 static const Entry kEntries[] = {
 )" + entries +
