@@ -90,12 +90,11 @@ const TensorInfo& find_input(const Model& model, const std::string& name) {
   return *found;
 }
 
-void add_images(const Model& model, const ModelOptions& options, const InputOptions& inputs,
-                Tensors& given) {
+void add_images(const Model& model, const InputOptions& inputs, Tensors& given) {
   for (const std::string& text : inputs.images) {
     const Binding binding = split_file(text, "--image");
     const TensorInfo& info = find_input(model, binding.name);
-    Tensor tensor = load_image(binding.value, info, options.options.nhwc_io, inputs.image);
+    Tensor tensor = load_image(binding.value, info, model.plan().nhwc_io, inputs.image);
     if (!given.emplace(binding.name, std::move(tensor)).second)
       fail(ErrorCode::kUsage, "input '{}' is given twice", binding.name);
   }
@@ -129,7 +128,7 @@ OpenedModel open_with_inputs(const ModelOptions& options, const InputOptions& in
     const Progress progress("compiling " + options.file.string());
     return open_binding(options, given, bound);
   }();
-  add_images(model, options, inputs, given);
+  add_images(model, inputs, given);
   for (const auto& [name, tensor] : given)
     if (!bound.contains(name)) find_input(model, name);
 

@@ -90,7 +90,6 @@ void ModelOptions::add_to(CLI::App& command) {
   fixed(command
             .add_option("--max-error", options.max_error,
                         "Largest error of an output, as a fraction of its range")
-            ->check(CLI::PositiveNumber)
             ->type_name("X"));
   fixed(repeatable(command.add_option("--disable-pass", options.disabled_passes,
                                       "Skip a graph pass (repeatable)"))

@@ -59,7 +59,7 @@ struct RunCommand {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error)
-      fail(ErrorCode::kIo, "cannot create folder {}: {}", folder.string(), error.message());
+      fail(ErrorCode::kIo, "cannot create folder '{}': {}", folder.string(), error.message());
     write(opened.model.outputs(), outputs);
   }
 

@@ -138,10 +138,12 @@ void run_op(const Transpose& op, Call& call) {
 void run_op(const Gather& op, Call& call) {
   const AxisView view(call.shape(), op.axis);
   Ints indices = call.load<std::int64_t>(1);
+  const bool constant = call.node().value(1).is_constant();  // whose mistake a wrong one is
   for (std::int64_t& index : indices) {
     if (index < -view.extent || index >= view.extent) {
-      fail(ErrorCode::kInput, "{}: index {} is outside of the {} elements of axis {}",
-           call.node().where(), index, view.extent, op.axis);
+      fail(constant ? ErrorCode::kModelInvalid : ErrorCode::kInput,
+           "{}: index {} is outside of the {} elements of axis {}", call.node().where(), index,
+           view.extent, op.axis);
     }
     index = (index < 0 ? index + view.extent : index) * view.inner;
   }

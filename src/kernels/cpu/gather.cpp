@@ -28,11 +28,11 @@ class GatherKernel final : public Kernel {
     picks_ = element_count(indices.shape);
     where_ = fmt::format("node '{}' (Gather)", node.id);
     axis_ = node.as<Gather>()->axis;
-    if (indices_.input < 0) check(indices_.constant.data());
+    if (indices_.input < 0) check(indices_.constant.data(), ErrorCode::kModelInvalid);
   }
 
   void run(const KernelArguments& arguments) const override {
-    if (indices_.input >= 0) check(indices_.data(arguments));
+    if (indices_.input >= 0) check(indices_.data(arguments), ErrorCode::kInput);
     const std::int64_t total = outer_ * picks_;
     if (total == 0 || run_ == 0) return;
     const std::int64_t per_task = std::max<std::int64_t>(kTaskBytes / run_, 1);
@@ -59,13 +59,13 @@ class GatherKernel final : public Kernel {
     if (value < 0) value += extent_;
     return std::min(std::max<std::int64_t>(value, 0), extent_ - 1);
   }
-  /// kInput if an index is outside of the axis.
-  void check(const void* indices) const {
+  /// Fails with `code` if an index is outside of the axis.
+  void check(const void* indices, ErrorCode code) const {
     for (std::int64_t i = 0; i < picks_; ++i) {
       const std::int64_t value = raw_index(indices, i);
       if (value >= -extent_ && value < extent_) continue;
-      fail(ErrorCode::kInput, "{}: index {} is outside of the {} elements of axis {}", where_,
-           value, extent_, axis_);
+      fail(code, "{}: index {} is outside of the {} elements of axis {}", where_, value, extent_,
+           axis_);
     }
   }
 

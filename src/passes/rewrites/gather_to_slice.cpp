@@ -24,7 +24,10 @@ struct GatherToSlice {
         gather->axis < 0 ? gather->axis + static_cast<std::int64_t>(x.size()) : gather->axis);
     auto indices = load<std::int64_t>(*graph.value(node.input(1)).constant);
     if (indices.empty()) return std::nullopt;
-    for (std::int64_t& index : indices) index += index < 0 ? x[axis] : 0;
+    for (std::int64_t& index : indices) {
+      index += index < 0 ? x[axis] : 0;
+      if (index < 0 || index >= x[axis]) return std::nullopt;  // the kernel says what is wrong
+    }
     const std::int64_t step = indices.size() > 1 ? indices[1] - indices[0] : 1;
     for (std::size_t i = 1; i < indices.size(); ++i) {
       if (step <= 0 || indices[i] - indices[i - 1] != step) return std::nullopt;
