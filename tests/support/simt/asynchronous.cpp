@@ -199,17 +199,17 @@ void WarpgroupProducts::publish(Accumulators& accumulators) {
 std::string WarpgroupProducts::issue(const Wgmma& product, const std::array<float*, 128>& d,
                                      bool fenced, bool at_once, const Read& at) {
   if (product.a >> 62 == 0 || product.b >> 62 == 0)
-    return "operands without swizzle are not emulated";
+    return "wgmma: operands without swizzle are not emulated";
   if ((product.a >> 49 & 7u) != 0 || (product.b >> 49 & 7u) != 0)
-    return "a base offset in a descriptor is not emulated";
+    return "wgmma: a base offset in a descriptor is not emulated";
   auto to = std::find_if(accumulators_.begin(), accumulators_.end(),
                          [&](const Accumulators& other) { return other.d[0] == d[0]; });
   if (to == accumulators_.end()) {
-    if (!fenced) return "no wgmma_fence() since the accumulators were the threads' own";
+    if (!fenced) return "wgmma: no wgmma_fence() since the accumulators were the threads' own";
     open(product, d);
     to = std::prev(accumulators_.end());
   } else if (to->d != d || to->columns != 2 * product.registers) {
-    return "accumulators that overlap others under way";
+    return "wgmma: accumulators that overlap others under way";
   }
   ++to->pending;
   pending_.push_back({product, &*to, group_, false});

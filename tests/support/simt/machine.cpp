@@ -48,7 +48,7 @@ class Machine::Signals {
  public:
   Signals() {
 #ifdef BRAZE_SIMT_SWITCH
-    static thread_local std::array<std::byte, 65536> stack;
+    alignas(64) static thread_local std::array<std::byte, 65536> stack;
     stack_t alternative{};
     alternative.ss_sp = stack.data();
     alternative.ss_size = stack.size();

@@ -181,7 +181,7 @@ class Machine {
   void cluster_missing(unsigned threads);
   void store_async(unsigned to, unsigned barrier, const void* data, unsigned bytes);
   void tma_load(const TmaLoad& load);
-  void begin_transfer(Transfer transfer);
+  std::string issue_tma(const TmaLoad& load);
   /// Lets one transfer, any, arrive. False if there is none.
   bool land();
   /// Whether the running thread is the last of its warpgroup to come here; the others wait, until

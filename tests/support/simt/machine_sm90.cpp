@@ -101,11 +101,6 @@ void Machine::cluster_wait() {
 
 // ---- Copies
 
-void Machine::begin_transfer(Transfer transfer) {
-  if (transfer.block->ended == thread_count_) stop("writes to a block that has ended");
-  transfers_.push_back(std::move(transfer));
-}
-
 bool Machine::land() {
   if (transfers_.empty()) return false;
   std::swap(transfers_[below(static_cast<unsigned>(transfers_.size()))], transfers_.back());
@@ -130,42 +125,49 @@ bool Machine::land() {
 }
 
 void Machine::store_async(unsigned to, unsigned barrier, const void* data, unsigned bytes) {
-  Transfer transfer;
-  Block* other = nullptr;
-  transfer.to = shared_pointer(to, transfer.block);
-  transfer.barrier = &memory_barrier(*transfer.block, shared_pointer(barrier, other));
-  if (other != transfer.block) stop("st.async to one block, with a barrier of another");
-  if (!is_shared(*other, transfer.to, bytes) ||
-      reinterpret_cast<std::uintptr_t>(transfer.to) % bytes != 0)
+  Block *block = nullptr, *other = nullptr;
+  std::byte* const p = shared_pointer(to, block);
+  std::byte* const counted = shared_pointer(barrier, other);
+  if (other != block) stop("st.async to one block, with a barrier of another");
+  if (block->ended == thread_count_) stop("st.async to a block that has ended");
+  if (!is_shared(*block, p, bytes) || reinterpret_cast<std::uintptr_t>(p) % bytes != 0)
     stop("st.async to an address that is misaligned or outside of shared memory");
+  Transfer transfer;
+  transfer.block = block;
+  transfer.to = p;
+  transfer.barrier = &memory_barrier(*block, counted);
   const auto* begin = static_cast<const std::byte*>(data);
   transfer.data.assign(begin, begin + bytes);
-  std::memset(transfer.to, 0xff, bytes);
-  begin_transfer(std::move(transfer));
+  std::memset(p, 0xff, bytes);
+  transfers_.push_back(std::move(transfer));
 }
 
+// Nothing that owns memory may be alive when stop() leaves a fiber for good.
 void Machine::tma_load(const TmaLoad& load) {
+  std::string wrong = issue_tma(load);
+  if (!wrong.empty()) stop(std::move(wrong));
+}
+
+std::string Machine::issue_tma(const TmaLoad& load) {
   if (reinterpret_cast<std::uintptr_t>(load.map) % 64 != 0)
-    stop("TMA: the map is not aligned to 64 bytes");
+    return "TMA: the map is not aligned to 64 bytes";
   TmaDescriptor map;
   std::memcpy(&map, load.map, sizeof map);
   Transfer transfer;
   std::string wrong;
   transfer.rows = rows_of(map, load, transfer.row_bytes, wrong);
-  if (!wrong.empty()) stop("TMA: " + wrong);
+  if (!wrong.empty()) return "TMA: " + wrong;
   transfer.swizzle_bytes = map.swizzle_bytes;
   const Block& own = *running_->block;
   const std::size_t bytes = transfer.rows.size() * transfer.row_bytes;
   auto* const to = static_cast<std::byte*>(load.to);
   auto* const barrier = static_cast<std::byte*>(load.barrier);
-  // Swizzled rows permute within 1024 bytes (512, 256): all of them must be there.
   if (!is_shared(own, to, bytes) || to < own.shared ||
       to + bytes > own.shared + launch_->shared_bytes)
-    stop("TMA: the box is not inside of the block's dynamic shared memory");
-  if ((to - own.shared) % 128 != 0) stop("TMA: the destination is not aligned to 128 bytes");
-  memory_barrier(own, load.barrier);
+    return "TMA: the box is not inside of the block's dynamic shared memory";
+  if ((to - own.shared) % 128 != 0) return "TMA: the destination is not aligned to 128 bytes";
   const unsigned blocks = load.blocks == 0 ? 1u << own.rank : load.blocks;
-  if (blocks >> launch_->cluster != 0) stop("TMA: a multicast to blocks that the cluster has not");
+  if (blocks >> launch_->cluster != 0) return "TMA: a multicast to blocks that the cluster has not";
   for (unsigned rank = 0; rank < launch_->cluster; ++rank) {
     if ((blocks >> rank & 1u) == 0) continue;
     Transfer one = transfer;
@@ -174,10 +176,15 @@ void Machine::tma_load(const TmaLoad& load) {
     std::byte* const counted = barrier >= own.shared && barrier < own.shared_end
                                    ? one.block->shared + (barrier - own.shared)
                                    : barrier;
-    one.barrier = &memory_barrier(*one.block, counted);
+    if (one.block->ended == thread_count_) return "TMA: writes to a block that has ended";
+    if (reinterpret_cast<std::uintptr_t>(counted) % 8 != 0 || !is_shared(*one.block, counted, 8))
+      return "TMA: an mbarrier that is no aligned 8 bytes of shared memory";
+    one.barrier = reinterpret_cast<MemoryBarrier*>(counted);
+    if (!one.barrier->initialised()) return "TMA: uses an mbarrier before it is initialised";
     std::memset(one.to, 0xff, bytes);
-    begin_transfer(std::move(one));
+    transfers_.push_back(std::move(one));
   }
+  return {};
 }
 
 // ---- Warpgroups
@@ -224,9 +231,9 @@ void Machine::wgmma(const Wgmma& product) {
   group.d[self.self.linear % 128] = product.d;
   group.fenced = group.fenced && self.fenced;
   if (!gather_warpgroup("wgmma")) return;
-  const std::string wrong =
+  std::string wrong =
       group.products.issue(group.product, group.d, group.fenced, below(2) == 0, reader());
-  if (!wrong.empty()) stop("wgmma: " + wrong);
+  if (!wrong.empty()) stop(std::move(wrong));
   release_warpgroup();
 }
 

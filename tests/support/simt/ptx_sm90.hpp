@@ -7,6 +7,18 @@ namespace braze::device {
 
 struct tf32;
 
+/// The emulation does not count registers.
+template <int kCount>
+__device__ __forceinline__ void registers_down() {
+  static_assert(kCount % 8 == 0 && kCount >= 24 && kCount <= 256, "as setmaxnreg has it");
+  __syncwarp();
+}
+template <int kCount>
+__device__ __forceinline__ void registers_up() {
+  static_assert(kCount % 8 == 0 && kCount >= 24 && kCount <= 256, "as setmaxnreg has it");
+  __syncwarp();
+}
+
 using Barrier = u64;
 
 __device__ __forceinline__ void barrier_init(Barrier* barrier, u32 count) {

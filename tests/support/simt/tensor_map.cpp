@@ -72,7 +72,7 @@ std::array<std::byte, 128> encode(const cuda::TensorMap& map, void* address) {
   const std::uint32_t swizzle = map.swizzle_bytes;
   require(swizzle == 0 || swizzle == 32 || swizzle == 64 || swizzle == 128,
           "a swizzle of 0, 32, 64 or 128 bytes");
-  require(swizzle == 0 || inner <= swizzle, "rows of the box no longer than the swizzle");
+  require(swizzle == 0 || inner == swizzle, "rows of the box as long as the swizzle");
   std::array<std::byte, 128> result{};
   std::memcpy(result.data(), &d, sizeof d);
   return result;
