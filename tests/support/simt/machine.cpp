@@ -118,9 +118,11 @@ Machine::Machine() {
   runtime_.wgmma_wait = [](unsigned groups) { machine().wgmma_wait(groups); };
 }
 
-Machine& Machine::machine() {
+Machine* Machine::the_machine = nullptr;
+
+void Machine::create() {
   static Machine machine;
-  return machine;
+  the_machine = &machine;
 }
 
 std::string Machine::run(const GridLaunch& launch, std::uint64_t seed) {
@@ -377,7 +379,10 @@ void Machine::yield() {
   self.state = State::kReady;
 }
 
-void bind(const ModuleTable& module) { *module.runtime = Machine::machine().runtime(); }
+void bind(const ModuleTable& module) {
+  Machine::create();
+  *module.runtime = Machine::machine().runtime();
+}
 
 std::string run(const GridLaunch& launch, std::uint64_t seed) {
   return Machine::machine().run(launch, seed);

@@ -123,7 +123,8 @@ struct Fault {
 
 class Machine {
  public:
-  static Machine& machine();
+  static Machine& machine() { return *the_machine; }
+  static void create();
   Runtime* runtime() { return &runtime_; }
   std::string run(const GridLaunch& launch, std::uint64_t seed);
 
@@ -200,6 +201,8 @@ class Machine {
   void report_deadlock();
   [[nodiscard]] std::string waits_at(const Thread& thread) const;
   [[nodiscard]] std::string describe(const Fault& fault) const;
+
+  static Machine* the_machine;  // made once, kept
 
   std::mutex mutex_;
   Runtime runtime_{};

@@ -43,7 +43,8 @@ int Machine::barrier(unsigned id, unsigned count, Reduction reduction, int predi
     barrier.value = reduction == Reduction::kAnd ? 1 : 0;
     barrier.file = file;
     barrier.line = line;
-  } else if (count == 0 && (barrier.line != line || std::strcmp(barrier.file, file) != 0)) {
+  } else if (count == 0 && (barrier.line != line ||
+                            (barrier.file != file && std::strcmp(barrier.file, file) != 0))) {
     stop(fmt::format("waits at __syncthreads() of {}:{}, others of its block at {}:{}", file, line,
                      barrier.file, barrier.line));
   }

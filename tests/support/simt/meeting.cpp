@@ -83,36 +83,71 @@ const char* stmatrix(Parts parts, unsigned matrices, bool transposed, IsShared i
   return nullptr;
 }
 
-float from_bits(unsigned bits) {
-  float x = 0;
-  std::memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
 template <bool kBfloat16>
 float element(unsigned x) {
   return kBfloat16 ? bfloat16_value(static_cast<std::uint16_t>(x))
                    : half_value(static_cast<std::uint16_t>(x));
 }
 
-/// d[16][8] += a[16][K] b[K][8], k ascending.
-template <unsigned K>
-void accumulate(float (&d)[16][8], const float (&a)[16][K], const float (&b)[K][8]) {
-  for (unsigned m = 0; m < 16; ++m) {
-    for (unsigned k = 0; k < K; ++k)
-      for (unsigned n = 0; n < 8; ++n) d[m][n] += a[m][k] * b[k][n];
+using Float4 = float __attribute__((vector_size(16)));
+using Unsigned4 = unsigned __attribute__((vector_size(16)));
+
+/// half_value() or bfloat16_value() of four.
+template <bool kBfloat16>
+Float4 elements(Unsigned4 x) {
+  if constexpr (kBfloat16) return reinterpret_cast<Float4>(x << 16);
+  const Unsigned4 magnitude = (x & 0x7fffu) << 13, sign = (x & 0x8000u) << 16;
+  const Unsigned4 infinite = reinterpret_cast<Unsigned4>(magnitude >= 0x0f800000u) & 0x7f800000u;
+  const Float4 scaled = reinterpret_cast<Float4>(magnitude) * 0x1p112f;
+  return reinterpret_cast<Float4>(reinterpret_cast<Unsigned4>(scaled) | infinite | sign);
+}
+
+/// The 4 registers of each lane, register by register.
+using Registers = float[4][32];
+
+/// What a register holds: its low and its high half.
+template <bool kBfloat16>
+void convert(const unsigned (&from)[4][32], Registers& low, Registers& high, unsigned registers) {
+  for (unsigned r = 0; r < registers; ++r) {
+    for (unsigned lane = 0; lane < 32; lane += 4) {
+      Unsigned4 x;
+      std::memcpy(&x, &from[r][lane], sizeof x);
+      const Float4 l = elements<kBfloat16>(x & 0xffffu), h = elements<kBfloat16>(x >> 16);
+      std::memcpy(&low[r][lane], &l, sizeof l);
+      std::memcpy(&high[r][lane], &h, sizeof h);
+    }
   }
 }
 
-template <unsigned K, class Gather>
-void mma(Parts parts, const Gather& gather) {
+/// d[16][8] += a[16][K] b[K][8], k ascending.
+template <unsigned K>
+void accumulate(float (&d)[16][8], const float (&a)[16][K], const float (&b)[K][8]) {
+  Float4 rows[K][2];
+  std::memcpy(rows, b, sizeof rows);
+  for (unsigned m = 0; m < 16; ++m) {
+    Float4 sum[2];
+    std::memcpy(sum, d[m], sizeof sum);
+    for (unsigned k = 0; k < K; ++k) {
+      sum[0] += a[m][k] * rows[k][0];
+      sum[1] += a[m][k] * rows[k][1];
+    }
+    std::memcpy(d[m], sum, sizeof sum);
+  }
+}
+
+/// `place` fills a and b from the lanes' registers (kA and kB of each).
+template <unsigned K, unsigned kA, unsigned kB, class Place>
+void mma(Parts parts, const Place& place) {
   float d[16][8], a[16][K], b[K][8];
+  unsigned own_a[4][32], own_b[4][32];
   for (unsigned lane = 0; lane < 32; ++lane) {
     const unsigned g = lane / 4, t = lane % 4;
     const Mma& own = part<Mma>(parts, lane);
     for (unsigned i = 0; i < 4; ++i) d[g + i / 2 * 8][2 * t + i % 2] = own.d[i];
-    gather(own, g, t, a, b);
+    for (unsigned r = 0; r < kA; ++r) own_a[r][lane] = own.a[r];
+    for (unsigned r = 0; r < kB; ++r) own_b[r][lane] = own.b[r];
   }
+  place(own_a, own_b, a, b);
   accumulate(d, a, b);
   for (unsigned lane = 0; lane < 32; ++lane) {
     const unsigned g = lane / 4, t = lane % 4;
@@ -123,13 +158,23 @@ void mma(Parts parts, const Gather& gather) {
 /// K = 16 (two pairs of registers of a) or 8 (one).
 template <unsigned K, bool kBfloat16>
 void mma_16_bit(Parts parts) {
-  mma<K>(parts, [](const Mma& own, unsigned g, unsigned t, float(&a)[16][K], float(&b)[K][8]) {
-    for (unsigned half = 0; half < K / 8; ++half) {
-      const unsigned k = 2 * t + 8 * half;
-      for (unsigned i = 0; i < 2; ++i) {
-        a[g][k + i] = element<kBfloat16>(own.a[2 * half] >> (16 * i));
-        a[g + 8][k + i] = element<kBfloat16>(own.a[2 * half + 1] >> (16 * i));
-        b[k + i][g] = element<kBfloat16>(own.b[half] >> (16 * i));
+  constexpr unsigned kB = K / 8, kA = 2 * kB;
+  mma<K, kA, kB>(parts, [](const unsigned(&own_a)[4][32], const unsigned(&own_b)[4][32],
+                           float(&a)[16][K], float(&b)[K][8]) {
+    Registers low, high;
+    convert<kBfloat16>(own_a, low, high, kA);
+    for (unsigned r = 0; r < kA; ++r) {
+      for (unsigned lane = 0; lane < 32; ++lane) {
+        float* const to = &a[lane / 4 + r % 2 * 8][lane % 4 * 2 + r / 2 * 8];
+        to[0] = low[r][lane];
+        to[1] = high[r][lane];
+      }
+    }
+    convert<kBfloat16>(own_b, low, high, kB);
+    for (unsigned r = 0; r < kB; ++r) {
+      for (unsigned lane = 0; lane < 32; ++lane) {
+        b[lane % 4 * 2 + r * 8][lane / 4] = low[r][lane];
+        b[lane % 4 * 2 + r * 8 + 1][lane / 4] = high[r][lane];
       }
     }
   });
@@ -137,11 +182,13 @@ void mma_16_bit(Parts parts) {
 
 /// The tensor cores do not read the low 13 bits of a tf32 operand.
 void mma_tf32(Parts parts) {
-  mma<8>(parts, [](const Mma& own, unsigned g, unsigned t, float(&a)[16][8], float(&b)[8][8]) {
-    for (unsigned half = 0; half < 2; ++half) {
-      a[g][t + 4 * half] = from_bits(own.a[2 * half] & ~0x1fffu);
-      a[g + 8][t + 4 * half] = from_bits(own.a[2 * half + 1] & ~0x1fffu);
-      b[t + 4 * half][g] = from_bits(own.b[half] & ~0x1fffu);
+  mma<8, 4, 2>(parts, [](const unsigned(&own_a)[4][32], const unsigned(&own_b)[4][32],
+                         float(&a)[16][8], float(&b)[8][8]) {
+    for (unsigned lane = 0; lane < 32; ++lane) {
+      const unsigned g = lane / 4, t = lane % 4;
+      for (unsigned r = 0; r < 4; ++r)
+        a[g + r % 2 * 8][t + r / 2 * 4] = value_of(own_a[r][lane] & ~0x1fffu);
+      for (unsigned r = 0; r < 2; ++r) b[t + 4 * r][g] = value_of(own_b[r][lane] & ~0x1fffu);
     }
   });
 }
