@@ -12,6 +12,21 @@ struct Row {
   Build build;
 };
 
+Row pointwise();         // Unary, Binary, Where, Cast, Identity, BatchNorm and chains of them
+Row relayout();          // model layout <-> channels-last; also a plain copy
+Row concat();            // Concat that could not be a set of views
+Row transpose();         // Transpose, DepthToSpace, SpaceToDepth, ChannelShuffle
+Row slice();             // Slice, Split, Expand, Tile
+Row pad();               // Pad
+Row gather();            // Gather
+Row conv_depthwise();    // Conv with group == C
+Row pool();              // Pool
+Row reduce();            // Reduce, ArgReduce
+Row softmax();           // Softmax
+Row instance_norm();     // InstanceNorm
+Row lrn();               // Lrn
+Row resize();            // Resize
+Row conv_transpose();    // ConvTranspose
 Row host();  // anything, on the CPU, through graph/interpret
 
 /// All rows, in order of preference.

@@ -6,6 +6,21 @@ namespace braze::cuda {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
+      conv_depthwise(),
+      pointwise(),
+      relayout(),
+      concat(),
+      transpose(),
+      slice(),
+      pad(),
+      gather(),
+      pool(),
+      reduce(),
+      softmax(),
+      instance_norm(),
+      lrn(),
+      resize(),
+      conv_transpose(),
       host(),
   };
   return all;

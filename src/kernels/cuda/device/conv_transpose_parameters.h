@@ -1,0 +1,23 @@
+// Run-time parameters of conv_transpose.cuh.
+#pragma once
+
+#include "braze/epilogue_parameters.h"
+
+namespace braze::device {
+
+/// Axes are depth, height, width; missing outer ones have extent 1. Strides in elements. Weights
+/// lie [group][tap][input channel][output channel], `w_channel` from input channel to the next,
+/// zeros behind a group's last output channel.
+struct ConvTransposeParameters {
+  const void* x;
+  const void* w;
+  long long x_n, x_channel, x_axis[3], w_group, w_tap, w_channel;
+  int in[3], out[3], kernel[3], stride[3], dilation[3], pad[3];
+  int groups, inputs, outputs;  // channels of a group
+  int phases, runs;             // along width: offsets of outputs, runs of P outputs of a phase
+  long long threads;
+  OutputParameters y;
+  EpilogueParameters e;
+};
+
+}  // namespace braze::device

@@ -1,0 +1,25 @@
+#include "kernels/cuda/window.hpp"
+
+#include "base/error.hpp"
+#include "kernels/strides.hpp"
+
+namespace braze::cuda {
+
+ImageAxes image_axes(const Plan& plan, ValueId id) {
+  const Shape& shape = plan.graph.value(id).shape;
+  ensure(shape.size() >= 3 && shape.size() <= 5, "an image has one to three spatial axes");
+  const Ints strides = axis_strides(plan, id);
+  ImageAxes image;
+  image.n = shape[0];
+  image.channels = shape[1];
+  image.stride_n = strides[0];
+  image.stride_channel = strides[1];
+  const std::size_t missing = 5 - shape.size();
+  for (std::size_t axis = missing; axis < 3; ++axis) {
+    image.extent[axis] = static_cast<int>(shape[axis + 2 - missing]);
+    image.stride[axis] = strides[axis + 2 - missing];
+  }
+  return image;
+}
+
+}  // namespace braze::cuda
