@@ -17,6 +17,17 @@ struct tf32;
 
 namespace braze::device {
 
+// ---- Registers of a warpgroup: each of its warps says so. Up waits until others have gone down.
+
+template <int kCount>
+__device__ __forceinline__ void registers_down() {
+  asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+template <int kCount>
+__device__ __forceinline__ void registers_up() {
+  asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(kCount));
+}
+
 // ---- Barriers in shared memory (mbarrier). A barrier is in a phase, 0 at first. The phase ends,
 // and the next one begins with the same count, when `count` arrivals have come and as many bytes
 // as were announced have been written. Bytes may come before they are announced.

@@ -1,0 +1,57 @@
+// Convolutions by TMA and wgmma: what the files of the family share.
+//
+//   conv_sm90.cpp        the family's row: what it supports, packing of weights, build
+//   conv_sm90_tiles.cpp  tiles, and what they cost
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/plan.hpp"
+#include "target/problem.hpp"
+
+namespace braze::cuda {
+
+/// y[pixel, output] = sum over taps and channels of x[pixel moved by tap, channel] w[output, tap,
+/// channel]. Axes are height, width. A matrix product has one tap, and rows for pixels.
+struct ConvSm90Problem {
+  DType dtype = DType::kFloat16;
+  std::int64_t batch = 1, channels = 1, outputs = 1;
+  std::int64_t in[2] = {1, 1}, out[2] = {1, 1}, kernel[2] = {1, 1};
+  std::int64_t stride[2] = {1, 1}, dilation[2] = {1, 1}, pad[2] = {0, 0};
+
+  [[nodiscard]] std::int64_t taps() const { return kernel[0] * kernel[1]; }
+  [[nodiscard]] std::int64_t pixels() const { return batch * out[0] * out[1]; }
+  /// Every pixel of the result is the same pixel of the input.
+  [[nodiscard]] bool pointwise() const;
+  [[nodiscard]] double flops() const;
+  /// Bytes of input channels in one step of the sum (128, 64 or 32: a swizzle), so that little of
+  /// the last block of channels is wasted.
+  [[nodiscard]] int step_bytes() const;
+  [[nodiscard]] std::int64_t step_channels() const;
+  [[nodiscard]] std::int64_t channel_blocks() const;
+  [[nodiscard]] std::int64_t steps() const { return taps() * channel_blocks(); }
+};
+
+/// Of an anchor that the family supports.
+ConvSm90Problem conv_sm90_problem(const Graph& graph, const Node& node);
+
+/// What a block works on at a time, and what the blocks of a cluster share: weights, or the steps
+/// of a sum.
+struct ConvSm90TileShape {
+  int pixels = 0, channels = 0, split = 1, share = 1;
+
+  [[nodiscard]] int cluster() const { return split * share; }
+  [[nodiscard]] int threads() const { return pixels == 64 ? 160 : 384; }
+  [[nodiscard]] int blocks_per_sm() const { return pixels == 64 && channels <= 128 ? 2 : 1; }
+};
+
+/// All that can run the problem.
+std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem);
+/// Tiles that a cluster does as one: its blocks share them, or have one each.
+std::int64_t tile_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile);
+/// Estimated time in the kernel, microseconds.
+double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
+                    const Device& device);
+
+}  // namespace braze::cuda

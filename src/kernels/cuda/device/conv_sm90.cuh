@@ -1,0 +1,438 @@
+// Convolution and its epilogue for sm_90a: y[pixel, k] = sum over taps and channels of
+// x[pixel moved by tap, c] w[k, tap, c], on the tensor cores of a warpgroup.
+//
+// One warp of a block loads: for each step (a tap, and a block of kRowBytes of channels) a box of
+// activations and one of weights, by TMA, into a ring of stages in shared memory. The other warps,
+// in warpgroups of 4, multiply: 64 pixels times kChannels each, accumulators in registers. Padding
+// is what the TMA finds outside of the image: zeros. Blocks stay and walk over tiles, so the loads
+// of a tile run while the tile before is stored.
+//
+// A cluster of blocks either shares weights (kShare: neighbours in pixels; each loads a part of the
+// weights for all), or shares a tile's sum (kSplit: each does a part of the steps, then they send
+// each other their accumulators, and each finishes a part of the tile's pixels).
+#pragma once
+
+#include "braze/conv_sm90_parameters.h"
+#include "braze/epilogue.cuh"
+#include "braze/ptx_sm90.cuh"
+
+namespace braze::device {
+
+template <class ElementType, int kTilePixels, int kTileChannels, int kBytes, int kSplitBlocks,
+          int kShareBlocks, bool kByIm2col>
+struct ConvSm90Tile {
+  using Element = ElementType;  // half, bfloat16, tf32
+  static constexpr int kPixels = kTilePixels, kChannels = kTileChannels, kRowBytes = kBytes;
+  static constexpr int kSplit = kSplitBlocks, kShare = kShareBlocks, kCluster = kSplit * kShare;
+  static constexpr bool kIm2col = kByIm2col;
+  static constexpr ConvSm90Shared kShared{kPixels, kChannels, kRowBytes, kSplit};
+  static constexpr int kStages = kShared.stages;
+  static constexpr int kWarpgroups = kPixels == 64 ? 1 : 2, kMathThreads = 128 * kWarpgroups;
+  static constexpr int kProducts = kPixels / (64 * kWarpgroups);  // of 64 pixels, per warpgroup
+  static constexpr int kRegisters = kChannels / 2;                // per product
+  // Where two warpgroups multiply, the loading warp is in one of its own, which leaves them its
+  // registers.
+  static constexpr bool kMovesRegisters = kWarpgroups == 2;
+  static constexpr int kMathRegisters = 232, kLoadRegisters = 40;
+  static constexpr int kStepChannels = kRowBytes / static_cast<int>(sizeof(Element));
+  static constexpr int kExchangePitch = kChannels + 16;  // floats: rows fall on different banks
+  static_assert(kSplit == 1 || kShare == 1, "a cluster shares weights or a sum");
+  static_assert(kStages >= 2, "the ring has at least two stages");
+};
+
+/// The block's shared memory.
+template <class Tile>
+struct ConvSm90Memory {
+  unsigned char* activations;  // [stage][pixel][kRowBytes], swizzled
+  unsigned char* weights;      // [stage][channel][kRowBytes], swizzled
+  float* exchange;             // [block of the cluster][pixel][kExchangePitch]
+  Barrier *full, *empty;       // [stage]
+  Barrier* exchanged;
+
+  explicit __device__ __forceinline__ ConvSm90Memory(unsigned char* shared)
+      : activations(shared),
+        weights(activations + Tile::kStages * Tile::kPixels * Tile::kRowBytes),
+        exchange(reinterpret_cast<float*>(shared + Tile::kStages * Tile::kShared.stage)),
+        full(reinterpret_cast<Barrier*>(shared + Tile::kStages * Tile::kShared.stage +
+                                        Tile::kShared.exchange)),
+        empty(full + Tile::kStages),
+        exchanged(empty + Tile::kStages) {}
+};
+
+/// A place in the ring.
+template <int kStages>
+struct Ring {
+  int stage = 0;
+  u32 parity = 0;  // of the round
+  __device__ __forceinline__ void next() {
+    if (++stage == kStages) stage = 0, parity ^= 1;
+  }
+};
+
+/// What a block of a cluster does of each tile.
+template <class Tile>
+struct ConvSm90Part {
+  int rank, first_tile, stride;  // its cluster's tiles are first_tile, first_tile + stride, ...
+  int begin, end;                // steps
+
+  explicit __device__ __forceinline__ ConvSm90Part(const ConvSm90Parameters& p) {
+    rank = Tile::kCluster > 1 ? static_cast<int>(cluster_rank()) : 0;
+    first_tile = static_cast<int>(blockIdx.x) / Tile::kCluster;
+    stride = static_cast<int>(gridDim.x) / Tile::kCluster;
+    begin = Tile::kSplit > 1 ? rank * p.steps / Tile::kSplit : 0;
+    end = Tile::kSplit > 1 ? (rank + 1) * p.steps / Tile::kSplit : p.steps;
+  }
+  __device__ __forceinline__ int channel(const ConvSm90Parameters& p, int tile) const {
+    return tile % p.channel_tiles * Tile::kChannels;
+  }
+  __device__ __forceinline__ int pixel(const ConvSm90Parameters& p, int tile) const {
+    const int row = tile / p.channel_tiles;
+    return (Tile::kShare > 1 ? row * Tile::kShare + rank : row) * Tile::kPixels;
+  }
+};
+
+/// Announces a step's bytes and asks for its weights.
+template <class Tile>
+__device__ __forceinline__ void conv_sm90_load_weights(const ConvSm90Parameters& p,
+                                                       const ConvSm90Memory<Tile>& memory,
+                                                       int stage, int rank, int step, int channel) {
+  Barrier* const full = memory.full + stage;
+  unsigned char* const to = memory.weights + stage * Tile::kChannels * Tile::kRowBytes;
+  barrier_arrive_expect(full, Tile::kShared.stage);
+  const int x = step * Tile::kStepChannels;
+  if constexpr (Tile::kShare == 1) {
+    tma_load_2d(to, &p.weights, full, x, channel);
+  } else {
+    constexpr int kRows = Tile::kChannels / Tile::kShare;
+    constexpr u16 kAll = (1 << Tile::kShare) - 1;
+    tma_load_2d_multicast(to + rank * kRows * Tile::kRowBytes, &p.weights, full, x,
+                          channel + rank * kRows, kAll);
+  }
+}
+
+/// One thread: fills the ring.
+template <class Tile>
+__device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
+                                               const ConvSm90Memory<Tile>& memory,
+                                               const ConvSm90Part<Tile>& part) {
+  tma_prefetch(&p.weights);
+  tma_prefetch(&p.activations);
+  // Weights are no kernel's result: the first are asked for before this kernel's turn.
+  int early = min(Tile::kStages, part.end - part.begin);
+  for (int i = 0; i < early; ++i) {
+    conv_sm90_load_weights<Tile>(p, memory, i, part.rank, part.begin + i,
+                                 part.channel(p, part.first_tile));
+  }
+  grid_dependency_wait();
+
+  Ring<Tile::kStages> ring;
+  for (int tile = part.first_tile; tile < p.tiles; tile += part.stride) {
+    const int channel = part.channel(p, tile);
+    int pixel = part.pixel(p, tile);
+    if (pixel >= p.pixels) pixel = 0;  // a cluster's last block: any will do
+    const int n = pixel / p.y.pixels, rest = pixel % p.y.pixels;
+    const int x = rest % p.width * p.stride_x + p.corner_x;
+    const int y = rest / p.width * p.stride_y + p.corner_y;
+    const int tap = part.begin / p.channel_blocks;
+    int block = part.begin % p.channel_blocks;
+    int tap_y = tap / p.filter_width, tap_x = tap % p.filter_width;
+    for (int step = part.begin; step < part.end; ++step, ring.next()) {
+      if (early > 0) {
+        --early;
+      } else {
+        barrier_wait(memory.empty + ring.stage, ring.parity ^ 1);
+        conv_sm90_load_weights<Tile>(p, memory, ring.stage, part.rank, step, channel);
+      }
+      unsigned char* const to = memory.activations + ring.stage * Tile::kPixels * Tile::kRowBytes;
+      Barrier* const full = memory.full + ring.stage;
+      if constexpr (Tile::kIm2col) {
+        tma_load_im2col(to, &p.activations, full, block * Tile::kStepChannels, x, y, n,
+                        tap_x * p.dilation_x, tap_y * p.dilation_y);
+      } else {
+        tma_load_2d(to, &p.activations, full, block * Tile::kStepChannels, pixel);
+      }
+      if (++block == p.channel_blocks) {
+        block = 0;
+        if (++tap_x == p.filter_width) tap_x = 0, ++tap_y;
+      }
+    }
+  }
+}
+
+/// A warp has read a stage: tells all who write it.
+template <class Tile>
+__device__ __forceinline__ void conv_sm90_release(const ConvSm90Memory<Tile>& memory, int stage) {
+  const u32 lane = threadIdx.x % 32;
+  if constexpr (Tile::kShare == 1) {
+    if (lane == 0) barrier_arrive(memory.empty + stage);
+  } else {
+    if (lane < Tile::kShare) cluster_barrier_arrive(cluster_address(memory.empty + stage, lane));
+  }
+}
+
+/// acc = the sum over the part's steps (one at least), for the warpgroup's pixels.
+template <class Tile>
+__device__ __forceinline__ void conv_sm90_multiply(float (&acc)[Tile::kProducts][Tile::kRegisters],
+                                                   const ConvSm90Memory<Tile>& memory,
+                                                   Ring<Tile::kStages>& ring, int warpgroup,
+                                                   int steps) {
+  const u64 activations = matrix_descriptor<Tile::kRowBytes>(
+      shared_address(memory.activations + warpgroup * Tile::kProducts * 64 * Tile::kRowBytes));
+  const u64 weights = matrix_descriptor<Tile::kRowBytes>(shared_address(memory.weights));
+  const auto multiply = [&](bool accumulate) {
+    barrier_wait(memory.full + ring.stage, ring.parity);
+    const u64 a = activations + ring.stage * (Tile::kPixels * Tile::kRowBytes / 16);
+    const u64 b = weights + ring.stage * (Tile::kChannels * Tile::kRowBytes / 16);
+    wgmma_fence();
+    BRAZE_UNROLL
+    for (int m = 0; m < Tile::kProducts; ++m) {
+      BRAZE_UNROLL
+      for (int k = 0; k < Tile::kRowBytes / 32; ++k) {
+        wgmma<typename Tile::Element>(acc[m], a + m * (64 * Tile::kRowBytes / 16) + 2 * k,
+                                      b + 2 * k, accumulate || k > 0);
+      }
+    }
+    wgmma_commit();
+  };
+  multiply(false);
+  int before = ring.stage;
+  ring.next();
+  for (int step = 1; step < steps; ++step) {
+    multiply(true);
+    wgmma_wait<1>();
+    conv_sm90_release<Tile>(memory, before);
+    before = ring.stage;
+    ring.next();
+  }
+  wgmma_wait<0>();
+  BRAZE_UNROLL
+  for (int m = 0; m < Tile::kProducts; ++m) wgmma_results(acc[m]);
+  conv_sm90_release<Tile>(memory, before);
+}
+
+/// Four lanes t hold, of each of four groups i of 8 channels, channels 2 t and 2 t + 1 in a[i]:
+/// lane t gets all 8 of group t in v.
+__device__ __forceinline__ void transpose_quad(float (&v)[8], const float (&a)[4][2]) {
+  const bool odd = threadIdx.x % 2 != 0, high = threadIdx.x / 2 % 2 != 0;
+  float pair[2][4];  // groups of this lane's parity: channels of two lanes
+  BRAZE_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    BRAZE_UNROLL
+    for (int e = 0; e < 2; ++e) {
+      const float keep = odd ? a[2 * i + 1][e] : a[2 * i][e];
+      const float send = odd ? a[2 * i][e] : a[2 * i + 1][e];
+      const float got = __shfl_xor_sync(0xffffffffu, send, 1);
+      pair[i][e] = odd ? got : keep;
+      pair[i][2 + e] = odd ? keep : got;
+    }
+  }
+  BRAZE_UNROLL
+  for (int e = 0; e < 4; ++e) {
+    const float keep = high ? pair[1][e] : pair[0][e];
+    const float send = high ? pair[0][e] : pair[1][e];
+    const float got = __shfl_xor_sync(0xffffffffu, send, 2);
+    v[e] = high ? got : keep;
+    v[4 + e] = high ? keep : got;
+  }
+}
+
+/// A pixel of all images; the first one, if there is no such pixel.
+struct Pixel {
+  int n, at;
+  bool exists;
+  __device__ __forceinline__ Pixel(const ConvSm90Parameters& p, int pixel)
+      : exists(pixel < p.pixels) {
+    if (!exists) pixel = 0;
+    n = pixel / p.y.pixels;
+    at = pixel - n * p.y.pixels;
+  }
+};
+
+/// Some vectors of 8 channels and where they belong. All are made before the first is stored, so
+/// that what the epilogue reads is on its way at the same time.
+template <class Epilogue, class Result, Store kStore, int kCount>
+struct Vectors {
+  float v[kCount][8];
+  Position at[kCount];
+  bool exists[kCount];
+
+  __device__ __forceinline__ void place(const ConvSm90Parameters& p, int i, const Pixel& pixel,
+                                        int channel) {
+    exists[i] = pixel.exists && channel < p.y.padded;
+    if (!exists[i]) channel = 0;
+    at[i] = {pixel.n, pixel.at, channel, min(8, p.y.channels - channel)};
+  }
+  __device__ __forceinline__ void finish(const ConvSm90Parameters& p) {
+    BRAZE_UNROLL
+    for (int i = 0; i < kCount; ++i) Epilogue::apply(v[i], p.e, at[i]);
+    BRAZE_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      if (exists[i]) store_result<Result, kStore, 8>(v[i], p.y, at[i]);
+    }
+  }
+};
+
+/// Epilogue and store of whole sums, from registers. `pixel` is that of the product's first row for
+/// the warp.
+template <class Tile, class Epilogue, class Result, Store kStore>
+__device__ __forceinline__ void conv_sm90_finish(const ConvSm90Parameters& p,
+                                                 const float (&acc)[Tile::kRegisters], int pixel,
+                                                 int channel) {
+  const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
+  const Pixel pixels[2] = {{p, pixel + g}, {p, pixel + g + 8}};
+  constexpr int kTogether = Tile::kChannels % 64 == 0 ? 2 : 1;  // groups of 32 channels
+  BRAZE_UNROLL
+  for (int q = 0; q < Tile::kChannels / 32; q += kTogether) {
+    Vectors<Epilogue, Result, kStore, 2 * kTogether> vectors;
+    BRAZE_UNROLL
+    for (int i = 0; i < 2 * kTogether; ++i) {
+      const int group = q + i / 2, h = i % 2;
+      float a[4][2];
+      BRAZE_UNROLL
+      for (int j = 0; j < 4; ++j) {
+        a[j][0] = acc[(group * 4 + j) * 4 + 2 * h];
+        a[j][1] = acc[(group * 4 + j) * 4 + 2 * h + 1];
+      }
+      transpose_quad(vectors.v[i], a);
+      vectors.place(p, i, pixels[h], channel + group * 32 + t * 8);
+    }
+    vectors.finish(p);
+  }
+}
+
+/// Sends the accumulators of each pixel to the block that finishes it.
+template <class Tile>
+__device__ __forceinline__ void conv_sm90_send(const ConvSm90Memory<Tile>& memory,
+                                               const float (&acc)[Tile::kRegisters], int rank,
+                                               int first_row) {
+  constexpr int kRows = Tile::kPixels / Tile::kSplit;  // a multiple of 8
+  const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
+  const bool odd = t % 2 != 0;
+  BRAZE_UNROLL
+  for (int h = 0; h < 2; ++h) {
+    const int row = first_row + 8 * h + g;
+    const u32 to = static_cast<u32>((first_row + 8 * h) / kRows);
+    const u32 barrier = cluster_address(memory.exchanged, to);
+    // Lanes t and t ^ 1 swap halves of two groups of 8 channels: 4 adjacent ones for each.
+    const u32 begin =
+        cluster_address(memory.exchange + (rank * kRows + row % kRows) * Tile::kExchangePitch, to) +
+        4 * (odd ? 8 + 2 * (t - 1) : 2 * t);
+    BRAZE_UNROLL
+    for (int j = 0; j < Tile::kChannels / 8; j += 2) {
+      const float* const low = acc + j * 4 + 2 * h;
+      const float* const high = acc + (j + 1) * 4 + 2 * h;
+      const float x = __shfl_xor_sync(0xffffffffu, odd ? low[0] : high[0], 1);
+      const float y = __shfl_xor_sync(0xffffffffu, odd ? low[1] : high[1], 1);
+      cluster_store_async(begin + 32 * j, barrier, odd ? x : low[0], odd ? y : low[1],
+                          odd ? high[0] : x, odd ? high[1] : y);
+    }
+  }
+}
+
+/// Sums what the cluster's blocks sent, in their order; epilogue and store.
+template <class Tile, class Epilogue, class Result, Store kStore>
+__device__ __forceinline__ void conv_sm90_finish_part(const ConvSm90Parameters& p,
+                                                      const ConvSm90Memory<Tile>& memory, int pixel,
+                                                      int channel) {
+  constexpr int kRows = Tile::kPixels / Tile::kSplit, kGroups = Tile::kChannels / 8;
+  constexpr int kCount = ceil_div(kRows * kGroups, Tile::kMathThreads);
+  Vectors<Epilogue, Result, kStore, kCount> vectors;
+  const int half = static_cast<int>(threadIdx.x) / 4 % 2;  // read first: banks are met once
+  BRAZE_UNROLL
+  for (int i = 0; i < kCount; ++i) {
+    const int index = static_cast<int>(threadIdx.x) + i * Tile::kMathThreads;
+    const bool mine = index < kRows * kGroups;
+    const int row = mine ? index / kGroups : 0, group = index % kGroups;
+    float sum[2][4] = {};
+    BRAZE_UNROLL
+    for (int block = 0; block < Tile::kSplit; ++block) {
+      const float* const from =
+          memory.exchange + (block * kRows + row) * Tile::kExchangePitch + group * 8;
+      BRAZE_UNROLL
+      for (int part = 0; part < 2; ++part) {
+        float x[4];
+        load_vector<float, 4>(x, from + 4 * (part ^ half));
+        BRAZE_UNROLL
+        for (int e = 0; e < 4; ++e) sum[part][e] += x[e];
+      }
+    }
+    BRAZE_UNROLL
+    for (int e = 0; e < 4; ++e) {
+      vectors.v[i][e] = half != 0 ? sum[1][e] : sum[0][e];
+      vectors.v[i][4 + e] = half != 0 ? sum[0][e] : sum[1][e];
+    }
+    vectors.place(p, i, {p, pixel + row}, channel + group * 8);
+    vectors.exists[i] = vectors.exists[i] && mine;
+  }
+  vectors.finish(p);
+}
+
+/// A warp of a warpgroup that multiplies.
+template <class Tile, class Epilogue, class Result, Store kStore>
+__device__ __forceinline__ void conv_sm90_compute(const ConvSm90Parameters& p,
+                                                  const ConvSm90Memory<Tile>& memory,
+                                                  const ConvSm90Part<Tile>& part, int warp) {
+  Ring<Tile::kStages> ring;
+  float acc[Tile::kProducts][Tile::kRegisters];
+  grid_dependency_wait();
+  for (int tile = part.first_tile; tile < p.tiles; tile += part.stride) {
+    conv_sm90_multiply<Tile>(acc, memory, ring, warp / 4, part.end - part.begin);
+    const int pixel = part.pixel(p, tile), channel = part.channel(p, tile);
+    const int first_row = warp / 4 * (64 * Tile::kProducts) + warp % 4 * 16;
+    if constexpr (Tile::kSplit == 1) {
+      BRAZE_UNROLL
+      for (int m = 0; m < Tile::kProducts; ++m) {
+        conv_sm90_finish<Tile, Epilogue, Result, kStore>(p, acc[m], pixel + first_row + 64 * m,
+                                                         channel);
+      }
+    } else {
+      BRAZE_UNROLL
+      for (int m = 0; m < Tile::kProducts; ++m)
+        conv_sm90_send<Tile>(memory, acc[m], part.rank, first_row + 64 * m);
+      barrier_wait_cluster(memory.exchanged, 0);
+      conv_sm90_finish_part<Tile, Epilogue, Result, kStore>(
+          p, memory, pixel + part.rank * (Tile::kPixels / Tile::kSplit), channel);
+      return;  // the grid has a cluster for each tile
+    }
+  }
+}
+
+template <class Tile, class Epilogue, class Result, Store kStore>
+__device__ __forceinline__ void conv_sm90(const ConvSm90Parameters& p) {
+  BRAZE_DYNAMIC_SHARED(shared);
+  const ConvSm90Memory<Tile> memory(shared);
+  const ConvSm90Part<Tile> part(p);
+  const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
+  launch_dependents();
+  if (threadIdx.x == 0) {
+    for (int stage = 0; stage < Tile::kStages; ++stage) {
+      barrier_init(memory.full + stage, 1);
+      barrier_init(memory.empty + stage, Tile::kMathThreads / 32 * Tile::kShare);
+    }
+    if constexpr (Tile::kSplit > 1) barrier_init(memory.exchanged, 1);
+    barrier_init_fence();
+    if constexpr (Tile::kSplit > 1)
+      barrier_arrive_expect(memory.exchanged, Tile::kPixels * Tile::kChannels * 4);
+  }
+  __syncthreads();
+  if constexpr (Tile::kCluster > 1) cluster_arrive();
+  // Nothing is sent to a block that has not begun; loads of its own come before.
+  if constexpr (Tile::kShare > 1) cluster_wait();
+
+  if (warp >= Tile::kMathThreads / 32) {
+    if constexpr (Tile::kMovesRegisters) registers_down<Tile::kLoadRegisters>();
+    if (threadIdx.x == Tile::kMathThreads) conv_sm90_load<Tile>(p, memory, part);
+    if constexpr (Tile::kSplit > 1) cluster_wait();
+  } else {
+    if constexpr (Tile::kMovesRegisters) registers_up<Tile::kMathRegisters>();
+    if constexpr (Tile::kSplit > 1) cluster_wait();
+    conv_sm90_compute<Tile, Epilogue, Result, kStore>(p, memory, part, warp);
+  }
+  // No block ends while others may write to it.
+  if constexpr (Tile::kShare > 1) {
+    cluster_arrive();
+    cluster_wait();
+  }
+}
+
+}  // namespace braze::device
