@@ -143,7 +143,8 @@ TEST_P(ExpectedPlan, IsMade) {
 }
 
 /// Every node of the model is in exactly one kernel or folded, at every level of fusion; with
-/// fusion off no kernel has an epilogue.
+/// fusion off no kernel has an epilogue; refusals name nodes of the model; memory is near what is
+/// alive at once.
 TEST_P(Network, HasEveryNodeInOnePlace) {
   for (const auto& [name, fusion] : kLevels) {
     SCOPED_TRACE("fusion " + name);
@@ -158,6 +159,10 @@ TEST_P(Network, HasEveryNodeInOnePlace) {
     const std::set<std::string> distinct(nodes.begin(), nodes.end());
     EXPECT_EQ(nodes.size(), distinct.size()) << ::testing::PrintToString(nodes);
     EXPECT_EQ(nodes.size(), node_count_of(GetParam().model())) << ::testing::PrintToString(nodes);
+    for (const NotFused& join : model->plan().not_fused)
+      EXPECT_THAT(join.nodes, ::testing::Each(::testing::AnyOfArray(distinct))) << join.reason;
+    EXPECT_LE(static_cast<double>(model->plan().peak_bytes),
+              1.1 * static_cast<double>(model->plan().largest_live_bytes));
   }
 }
 

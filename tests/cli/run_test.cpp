@@ -124,6 +124,36 @@ TEST(Run, BindsDimensions) {
   expect_equal(folder / "out/y.npy", case_tensor("batch_is_symbolic", "output_0"));
 }
 
+Shape listed_shape(const Folder& folder) {
+  return Json::parse(read_bytes(folder / "out/outputs.json")).at(0).at("shape").get<Shape>();
+}
+
+TEST(Run, ChannelsLastShapesWhereTheBytesAreTheSame) {
+  const Folder folder;  // one channel: [N, C, H, W] and [N, H, W, C] are the same bytes
+  const Tensor x = tensor(case_tensor("conv_5x5_of_one_channel", "input_0"));
+  const Shape nchw = x.shape();
+  ASSERT_EQ(nchw[1], 1);
+  const Tensor nhwc = x.reshaped({nchw[0], nchw[2], nchw[3], 1});
+  ASSERT_TRUE(write_tensor(folder / "x.npy", nhwc).ok());
+  const auto run = [&](const std::string& file) {
+    return braze_program({"run", case_model("conv_5x5_of_one_channel"), "--io-layout", "nhwc",
+                          "--input", "x=" + file, "--output-dir", folder / "out"});
+  };
+  EXPECT_EQ(run(case_tensor("conv_5x5_of_one_channel", "input_0")).code, 2);
+  const Finished finished = run(folder / "x.npy");
+  ASSERT_EQ(finished.code, 0) << finished.err;
+  const Tensor expected = tensor(case_tensor("conv_5x5_of_one_channel", "output_0"));
+  const Tensor got = tensor(folder / "out/y.npy");
+  const Shape shape = expected.shape();
+  ASSERT_EQ(got.shape(), (Shape{shape[0], shape[2], shape[3], shape[1]}));
+  EXPECT_EQ(listed_shape(folder), got.shape());
+  const std::int64_t pixels = shape[2] * shape[3];
+  for (std::int64_t i = 0; i < expected.count(); ++i) {
+    const std::int64_t n = i / (shape[1] * pixels), c = i / pixels % shape[1], p = i % pixels;
+    EXPECT_NEAR(got.as<float>()[(n * pixels + p) * shape[1] + c], expected.as<float>()[i], 1e-4);
+  }
+}
+
 Finished run_picture(const char* model, const std::string& picture, const Folder& folder,
                      const std::vector<std::string>& more = {}) {
   std::vector<std::string> arguments = {"run",          data_file(model), "--output-dir",
@@ -152,6 +182,20 @@ TEST(Picture, PixelsAreScaledShiftedAndPlanar) {
       }
     }
   }
+}
+
+TEST(Picture, ChannelsLastInAnEngineToo) {
+  const Folder folder;
+  ASSERT_EQ(braze_program({"compile", data_file("picture.onnx"), "--io-layout", "nhwc", "-o",
+                           folder / "e.brz"})
+                .code,
+            0);
+  const Finished run = braze_program({"run", folder / "e.brz", "--output-dir", folder / "out",
+                                      "--image", "x=" + data_file("ramp.png"), "--scale", "1"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const Tensor pixels = tensor(folder / "out/y.npy");
+  ASSERT_EQ(pixels.shape(), (Shape{1, 5, 7, 3}));
+  EXPECT_EQ(pixels.as<float>()[(2 * 7 + 3) * 3 + 1], 60);
 }
 
 TEST(Picture, UnsignedBytesStayAsTheyAre) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "exec/cpu_program.hpp"
 #include "exec/random_network.hpp"
 #include "kernels/cpu/families.hpp"
 #include "kernels/cpu/isa.hpp"

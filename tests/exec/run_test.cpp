@@ -8,6 +8,7 @@
 #include <new>
 #include <thread>
 
+#include "exec/cpu_program.hpp"
 #include "kernels/cpu/families.hpp"
 #include "passes/net.hpp"
 #include "passes/pipeline.hpp"
@@ -79,6 +80,30 @@ TEST(Run, IndexOutsideOfItsAxisIsAnErrorAndTheNextRunIsRight) {
   const auto result = run(2, -3);
   ASSERT_TRUE(result.ok()) << result.error().message;
   EXPECT_EQ(load<double>((*result)[0]), (std::vector<double>{3, 1}));
+}
+
+TEST(Run, ConstantIndexOutsideOfItsAxisMakesTheModelInvalid) {
+  const auto code_of = [](const Shape& indices, const std::vector<double>& at, bool constant_x) {
+    Net net;
+    const ValueId x = net.input("x", {1, 3});
+    const ValueId data = constant_x ? net.constant({1, 3}, {1, 2, 3}) : x;
+    const ValueId picked =
+        net.op("picked", Gather{1}, {data, net.constant(indices, at, DType::kInt64)});
+    net.output(net.unary("relu", UnaryFn::kRelu, picked));
+    try {
+      model_of(net);
+    } catch (const Exception& exception) {
+      EXPECT_THAT(exception.what(), HasSubstr("outside of the 3 elements of axis 1"));
+      return exception.error().code;
+    }
+    return ErrorCode::kCheckFailed;
+  };
+  for (const bool constant_x : {false, true}) {
+    EXPECT_EQ(code_of({}, {3}, constant_x), ErrorCode::kModelInvalid);
+    EXPECT_EQ(code_of({2}, {2, 3}, constant_x), ErrorCode::kModelInvalid);
+    EXPECT_EQ(code_of({3}, {2, 0, -4}, constant_x), ErrorCode::kModelInvalid);
+    EXPECT_EQ(code_of({2}, {2, -3}, constant_x), ErrorCode::kCheckFailed);  // fine
+  }
 }
 
 TEST(Run, ReferenceKernelThatFailsIsAnErrorEveryTime) {
