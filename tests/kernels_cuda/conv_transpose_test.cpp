@@ -16,8 +16,10 @@ OneNode transposed(const Case& c, DType dtype, unsigned seed) {
   op.window = {c.kernel, c.strides, c.dilations, c.begin, c.end, AutoPad::kNotSet};
   op.output_padding = c.padding;
   op.group = c.groups;
-  return OneNode(op, {random_floats(dtype, c.x, seed), random_floats(dtype, w, seed + 1),
-                      random_floats(dtype, {c.outputs}, seed + 2)}, {1, 2});
+  return OneNode(op,
+                 {random_floats(dtype, c.x, seed), random_floats(dtype, w, seed + 1),
+                  random_floats(dtype, {c.outputs}, seed + 2)},
+                 {1, 2});
 }
 
 const Case kCases[] = {

@@ -44,10 +44,14 @@ TEST(CudaCopies, RelayoutThatConverts) {
 
 TEST(CudaCopies, Reshapes) {
   BRAZE_NEEDS_EMULATOR();
-  check_node(relayout(), OneNode(Reshape{{2, 6, 4, 10}, false},
-                                 {counting_tensor(DType::kFloat32, {2, 24, 10}, 1)}), expect_same, 8);
-  check_node(relayout(), OneNode(Reshape{{4, 6, 10}, false},
-                                 {counting_tensor(DType::kFloat16, {2, 4, 6, 5}, 1)}), expect_same, 8);
+  check_node(
+      relayout(),
+      OneNode(Reshape{{2, 6, 4, 10}, false}, {counting_tensor(DType::kFloat32, {2, 24, 10}, 1)}),
+      expect_same, 8);
+  check_node(
+      relayout(),
+      OneNode(Reshape{{4, 6, 10}, false}, {counting_tensor(DType::kFloat16, {2, 4, 6, 5}, 1)}),
+      expect_same, 8);
 }
 
 TEST(CudaCopies, Concat) {
@@ -72,17 +76,24 @@ TEST(CudaCopies, Concat) {
 TEST(CudaCopies, Permutations) {
   BRAZE_NEEDS_EMULATOR();
   unsigned seed = 1;
-  for (const Ints& perm : {Ints{0, 2, 3, 1}, Ints{0, 3, 1, 2}, Ints{3, 2, 1, 0}, Ints{1, 0, 3, 2}}) {
-    check_node(transpose(), OneNode(Transpose{perm}, {counting_tensor(kBySize[seed % 4], {2, 18, 20, 33}, seed)}),
-               expect_same, 3, seed);
+  for (const Ints& perm :
+       {Ints{0, 2, 3, 1}, Ints{0, 3, 1, 2}, Ints{3, 2, 1, 0}, Ints{1, 0, 3, 2}}) {
+    check_node(
+        transpose(),
+        OneNode(Transpose{perm}, {counting_tensor(kBySize[seed % 4], {2, 18, 20, 33}, seed)}),
+        expect_same, 3, seed);
     ++seed;
   }
-  check_node(transpose(), OneNode(Transpose{{1, 0}}, {counting_tensor(DType::kFloat32, {70, 45}, 3)}));
+  check_node(transpose(),
+             OneNode(Transpose{{1, 0}}, {counting_tensor(DType::kFloat32, {70, 45}, 3)}));
   for (const bool crd : {false, true}) {
-    check_node(transpose(), OneNode(DepthToSpace{2, crd}, {counting_tensor(DType::kFloat16, {2, 32, 3, 5}, 1)}));
+    check_node(transpose(),
+               OneNode(DepthToSpace{2, crd}, {counting_tensor(DType::kFloat16, {2, 32, 3, 5}, 1)}));
   }
-  check_node(transpose(), OneNode(SpaceToDepth{2}, {counting_tensor(DType::kFloat32, {2, 8, 6, 4}, 1)}));
-  check_node(transpose(), OneNode(ChannelShuffle{4}, {counting_tensor(DType::kFloat16, {2, 32, 3, 5}, 1)}));
+  check_node(transpose(),
+             OneNode(SpaceToDepth{2}, {counting_tensor(DType::kFloat32, {2, 8, 6, 4}, 1)}));
+  check_node(transpose(),
+             OneNode(ChannelShuffle{4}, {counting_tensor(DType::kFloat16, {2, 32, 3, 5}, 1)}));
 }
 
 TEST(CudaCopies, BoxesOfTheInput) {
@@ -90,10 +101,14 @@ TEST(CudaCopies, BoxesOfTheInput) {
   unsigned seed = 1;
   for (const DType dtype : kBySize) {
     const Tensor x = counting_tensor(dtype, {2, 32, 9, 7}, seed++);
-    check_node(slice(), OneNode(Slice{{0, 8, 1, 6}, {2, 24, 9, 0}, {}, {1, 1, 3, -2}}, {x}), expect_same, 3, seed);
+    check_node(slice(), OneNode(Slice{{0, 8, 1, 6}, {2, 24, 9, 0}, {}, {1, 1, 3, -2}}, {x}),
+               expect_same, 3, seed);
     check_node(slice(), OneNode(Split{1, {8, 16, 8}}, {x}, {}, 3), expect_same, 2, seed);
-    check_node(slice(), OneNode(Expand{{3, 2, 32, 5, 7}}, {counting_tensor(dtype, {2, 32, 1, 7}, seed)}), expect_same, 2);
-    check_node(slice(), OneNode(Tile{{2, 1, 3, 2}}, {counting_tensor(dtype, {1, 8, 3, 5}, seed)}), expect_same, 2);
+    check_node(slice(),
+               OneNode(Expand{{3, 2, 32, 5, 7}}, {counting_tensor(dtype, {2, 32, 1, 7}, seed)}),
+               expect_same, 2);
+    check_node(slice(), OneNode(Tile{{2, 1, 3, 2}}, {counting_tensor(dtype, {1, 8, 3, 5}, seed)}),
+               expect_same, 2);
     if (HasFailure()) return;
   }
 }
@@ -101,10 +116,12 @@ TEST(CudaCopies, BoxesOfTheInput) {
 TEST(CudaCopies, Pads) {
   BRAZE_NEEDS_EMULATOR();
   unsigned seed = 1;
-  for (const PadMode mode : {PadMode::kConstant, PadMode::kReflect, PadMode::kEdge, PadMode::kWrap}) {
+  for (const PadMode mode :
+       {PadMode::kConstant, PadMode::kReflect, PadMode::kEdge, PadMode::kWrap}) {
     for (const Ints& pads : {Ints{0, 0, 1, 2, 0, 0, 3, 0}, Ints{0, 8, 0, -1, 1, 0, -1, 2}}) {
       const DType dtype = kBySize[seed % 4];
-      check_node(pad(), OneNode(Pad{mode, pads, 5}, {counting_tensor(dtype, {2, 16, 5, 6}, seed)}), expect_same, 3, seed);
+      check_node(pad(), OneNode(Pad{mode, pads, 5}, {counting_tensor(dtype, {2, 16, 5, 6}, seed)}),
+                 expect_same, 3, seed);
       ++seed;
       if (HasFailure()) return;
     }

@@ -17,8 +17,10 @@ TEST(CudaSoftmax, AlongEveryAxis) {
       if (HasFailure()) return;
     }
   }
-  check_node(softmax(), OneNode(Softmax{1, false, false}, {random_floats(DType::kFloat32, {2, 3000}, 1, -9, 90)}),
-             rounded(DType::kFloat32));
+  check_node(
+      softmax(),
+      OneNode(Softmax{1, false, false}, {random_floats(DType::kFloat32, {2, 3000}, 1, -9, 90)}),
+      rounded(DType::kFloat32));
 }
 
 TEST(CudaSoftmax, InfinitiesAndNaN) {
@@ -33,10 +35,13 @@ TEST(CudaSoftmax, InfinitiesAndNaN) {
 TEST(CudaInstanceNorm, ImagesOfEveryRank) {
   BRAZE_NEEDS_EMULATOR();
   unsigned seed = 1;
-  for (const Shape& shape : {Shape{2, 24, 9, 7}, Shape{1, 5, 40}, Shape{2, 16, 3, 4, 5}, Shape{1, 8, 50, 60}}) {
+  for (const Shape& shape :
+       {Shape{2, 24, 9, 7}, Shape{1, 5, 40}, Shape{2, 16, 3, 4, 5}, Shape{1, 8, 50, 60}}) {
     const DType dtype = kFloats[seed % 3];
-    const OneNode node(InstanceNorm{}, {random_floats(dtype, shape, seed, 1, 3), random_floats(dtype, {shape[1]}, 7),
-                                        random_floats(dtype, {shape[1]}, 8)}, {1, 2});
+    const OneNode node(InstanceNorm{},
+                       {random_floats(dtype, shape, seed, 1, 3),
+                        random_floats(dtype, {shape[1]}, 7), random_floats(dtype, {shape[1]}, 8)},
+                       {1, 2});
     check_node(instance_norm(), node, rounded(dtype, 1e-5), 4, seed++);
     if (HasFailure()) return;
   }
@@ -46,7 +51,9 @@ TEST(CudaLrn, AnySize) {
   BRAZE_NEEDS_EMULATOR();
   for (const std::int64_t size : {1, 4, 5}) {
     const DType dtype = kFloats[size % 3];
-    check_node(lrn(), OneNode(Lrn{size, 0.5, size == 4 ? 0.6 : 0.75, 2}, {random_floats(dtype, {2, 10, 3, 4}, 1, -3, 3)}),
+    check_node(lrn(),
+               OneNode(Lrn{size, 0.5, size == 4 ? 0.6 : 0.75, 2},
+                       {random_floats(dtype, {2, 10, 3, 4}, 1, -3, 3)}),
                rounded(dtype, 1e-6), 3);
   }
 }

@@ -44,14 +44,14 @@ TEST(CudaPointwise, BinaryFunctionsOfFloats) {
 TEST(CudaPointwise, BroadcastsAlongAnyAxes) {
   BRAZE_NEEDS_EMULATOR();
   unsigned seed = 1;
-  const Shape shapes[] = {{2, 16, 3, 5}, {1, 16, 1, 1}, {5},         {},          {2, 16, 1, 1},
+  const Shape shapes[] = {{2, 16, 3, 5}, {1, 16, 1, 1}, {5},          {},         {2, 16, 1, 1},
                           {2, 1, 3, 5},  {3, 1},        {1, 1, 3, 1}, {16, 3, 5}, {1, 16, 1, 5}};
   for (const Shape& a : shapes) {
     const Shape& b = shapes[seed % std::size(shapes)];
     const Shape full = {2, 16, 3, 5};
     check_node(pointwise(),
-               OneNode(Binary{BinaryFn::kSub},
-                       {random_floats(DType::kFloat32, a, seed), random_floats(DType::kFloat32, full, 7)}),
+               OneNode(Binary{BinaryFn::kSub}, {random_floats(DType::kFloat32, a, seed),
+                                                random_floats(DType::kFloat32, full, 7)}),
                expect_same, 3, seed);
     check_node(pointwise(),
                OneNode(Binary{BinaryFn::kSub}, {random_floats(DType::kFloat16, full, seed),
@@ -106,8 +106,8 @@ TEST(CudaPointwise, Casts) {
         values[4] = -values[2];
         x = make_tensor<double>(from, x.shape(), values);
       }
-      check_node(pointwise(), OneNode(Cast{to}, {x}), is_float(to) ? within(0, 0) : Compare(expect_same),
-                 2, seed);
+      check_node(pointwise(), OneNode(Cast{to}, {x}),
+                 is_float(to) ? within(0, 0) : Compare(expect_same), 2, seed);
       if (HasFailure()) FAIL() << to_string(from) << " to " << to_string(to);
     }
   }
@@ -135,11 +135,27 @@ TEST(CudaPointwise, BatchNorm) {
   }
 }
 
+TEST(CudaPointwise, Quantisation) {
+  BRAZE_NEEDS_EMULATOR();
+  const Tensor x = random_floats(DType::kFloat32, {2, 8, 3, 5}, 1, -9, 9);
+  for (const bool per_axis : {false, true}) {
+    const Shape shape = per_axis ? Shape{8} : Shape{};
+    const Tensor scale = random_floats(DType::kFloat32, shape, 2, 0.03F, 0.1F);
+    const Tensor zero = counting_tensor(DType::kUInt8, shape, 3);
+    check_node(pointwise(), OneNode(Quantize{}, {x, scale, zero}, {1, 2}));
+    check_node(pointwise(), OneNode(Quantize{1, DType::kInt8}, {x, scale}));
+    check_node(pointwise(),
+               OneNode(Dequantize{}, {counting_tensor(DType::kUInt8, x.shape(), 4), scale, zero}));
+    check_node(pointwise(),
+               OneNode(Dequantize{}, {counting_tensor(DType::kInt32, x.shape(), 4), scale}));
+  }
+}
+
 TEST(CudaPointwise, ChainsOfSteps) {
   BRAZE_NEEDS_EMULATOR();
   for (const DType dtype : {DType::kFloat32}) {
-    OneNode node(Binary{BinaryFn::kAdd}, {random_floats(dtype, {2, 20, 3, 5}, 1),
-                                          random_floats(dtype, {1, 20, 1, 1}, 2)});
+    OneNode node(Binary{BinaryFn::kAdd},
+                 {random_floats(dtype, {2, 20, 3, 5}, 1), random_floats(dtype, {1, 20, 1, 1}, 2)});
     node.then(Unary{UnaryFn::kHardSwish});
     node.then(Binary{BinaryFn::kMul}, random_floats(dtype, {2, 20, 1, 1}, 3), false);
     node.then(Binary{BinaryFn::kSub}, random_floats(dtype, {2, 20, 3, 5}, 4), false, true);

@@ -4,8 +4,8 @@ namespace braze::cuda::testing {
 namespace {
 
 Window window(Ints kernel, Ints strides, Ints dilations, Ints begin, Ints end) {
-  return {std::move(kernel), std::move(strides), std::move(dilations), std::move(begin),
-          std::move(end), AutoPad::kNotSet};
+  return {std::move(kernel), std::move(strides), std::move(dilations),
+          std::move(begin),  std::move(end),     AutoPad::kNotSet};
 }
 
 TEST(CudaPool, MaximaAndAveragesOfEveryRank) {
@@ -23,7 +23,8 @@ TEST(CudaPool, MaximaAndAveragesOfEveryRank) {
         check({2, 16, 9, 10}, window({3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}), false);
         check({1, 24, 8, 7}, window({3, 2}, {2, 3}, {1, 2}, {1, 0}, {0, 1}), true);
         check({2, 5, 11}, window({3}, {2}, {1}, {1}, {1}), true);
-        check({1, 8, 4, 5, 6}, window({2, 3, 3}, {1, 2, 1}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}), false);
+        check({1, 8, 4, 5, 6}, window({2, 3, 3}, {1, 2, 1}, {1, 1, 1}, {0, 1, 1}, {1, 1, 1}),
+              false);
         if (HasFailure()) return;
       }
     }
@@ -34,14 +35,18 @@ TEST(CudaPool, NotANumberWins) {
   BRAZE_NEEDS_EMULATOR();
   Tensor x = random_floats(DType::kFloat32, {1, 4, 6, 6}, 1);
   x.as<float>()[8] = std::numeric_limits<float>::quiet_NaN();
-  check_node(pool(), OneNode(Pool{PoolFn::kMax, window({3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}),
-                                  false, false, false}, {x}), within(0, 0));
+  check_node(pool(),
+             OneNode(Pool{PoolFn::kMax, window({3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}), false,
+                          false, false},
+                     {x}),
+             within(0, 0));
 }
 
 TEST(CudaPool, WithAnEpilogue) {
   BRAZE_NEEDS_EMULATOR();
-  OneNode node(Pool{PoolFn::kAverage, window({2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}), false, false, false},
-               {random_floats(DType::kFloat32, {2, 12, 6, 8}, 1)});
+  OneNode node(
+      Pool{PoolFn::kAverage, window({2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}), false, false, false},
+      {random_floats(DType::kFloat32, {2, 12, 6, 8}, 1)});
   node.then(Binary{BinaryFn::kAdd}, random_floats(DType::kFloat32, {2, 12, 3, 4}, 2), false);
   node.then(Unary{UnaryFn::kRelu});
   node.then(Binary{BinaryFn::kMul}, random_floats(DType::kFloat32, {12, 1, 1}, 3));

@@ -14,9 +14,12 @@ TEST(CudaReduce, EveryFunction) {
     const auto function = static_cast<ReduceFn>(fn);
     const bool product = function == ReduceFn::kProd;
     for (const Ints& axes : {Ints{2, 3}, Ints{1}, Ints{0, 3}}) {
-      const DType dtype = std::array{DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat64}[seed % 4];
-      const Tensor x = random_floats(dtype, {2, 24, 5, 6}, seed++, product ? 0.9F : 0.1F, product ? 1.1F : 2);
-      check_node(reduce(), OneNode(reduction(function, axes, seed % 2 == 0), {x}), rounded(dtype, 1e-5), 3, seed);
+      const DType dtype =
+          std::array{DType::kFloat32, DType::kFloat16, DType::kBFloat16, DType::kFloat64}[seed % 4];
+      const Tensor x =
+          random_floats(dtype, {2, 24, 5, 6}, seed++, product ? 0.9F : 0.1F, product ? 1.1F : 2);
+      check_node(reduce(), OneNode(reduction(function, axes, seed % 2 == 0), {x}),
+                 rounded(dtype, 1e-5), 3, seed);
       if (HasFailure()) FAIL() << to_string(function);
     }
   }
@@ -35,10 +38,13 @@ TEST(CudaReduce, ManyTermsOfFewChannelsAreSplitOverBlocks) {
 TEST(CudaReduce, Integers) {
   BRAZE_NEEDS_EMULATOR();
   unsigned seed = 0;
-  for (const DType dtype : {DType::kInt8, DType::kUInt8, DType::kInt32, DType::kUInt32, DType::kInt64, DType::kUInt64}) {
-    for (const ReduceFn fn : {ReduceFn::kMean, ReduceFn::kSum, ReduceFn::kMax, ReduceFn::kMin, ReduceFn::kL1, ReduceFn::kL2}) {
+  for (const DType dtype : {DType::kInt8, DType::kUInt8, DType::kInt32, DType::kUInt32,
+                            DType::kInt64, DType::kUInt64}) {
+    for (const ReduceFn fn : {ReduceFn::kMean, ReduceFn::kSum, ReduceFn::kMax, ReduceFn::kMin,
+                              ReduceFn::kL1, ReduceFn::kL2}) {
       if (seed++ % 2 == 0) continue;
-      check_node(reduce(), OneNode(reduction(fn, {1}), {counting_tensor(dtype, {4, 7, 9}, seed)}), expect_same, 2);
+      check_node(reduce(), OneNode(reduction(fn, {1}), {counting_tensor(dtype, {4, 7, 9}, seed)}),
+                 expect_same, 2);
       if (HasFailure()) FAIL() << to_string(fn) << to_string(dtype);
     }
     for (const ReduceFn fn : {ReduceFn::kMax, ReduceFn::kMin})
@@ -57,7 +63,8 @@ TEST(CudaReduce, Arguments) {
           for (std::int64_t i = 0; i < x.count(); i += 11)
             x.as<float>()[i] = std::numeric_limits<float>::quiet_NaN();
         }
-        check_node(reduce(), OneNode(ArgReduce{seed % 2 == 0, axis, true, last}, {x}), expect_same, 2, seed);
+        check_node(reduce(), OneNode(ArgReduce{seed % 2 == 0, axis, true, last}, {x}), expect_same,
+                   2, seed);
         if (HasFailure()) return;
       }
     }

@@ -54,8 +54,10 @@ inline std::vector<Representative> representatives(int sm) {
                 {floats(image)}));
     add("average_pool_model" + of, pool(),
         OneNode(Pool{PoolFn::kAverage, window({3, 3}, {2, 2}, {1, 1}), false, true, false},
-                {floats(image)}), false, false);
-    add("mean" + of, reduce(), OneNode(Reduce{ReduceFn::kMean, {2, 3}, true, false, false}, {floats(image)}));
+                {floats(image)}),
+        false, false);
+    add("mean" + of, reduce(),
+        OneNode(Reduce{ReduceFn::kMean, {2, 3}, true, false, false}, {floats(image)}));
     add("log_sum_exp" + of, reduce(),
         OneNode(Reduce{ReduceFn::kLogSumExp, {1}, true, false, false}, {floats(image)}));
     add("arg_max" + of, reduce(), OneNode(ArgReduce{true, 1, true, false}, {floats(image)}));
@@ -76,7 +78,8 @@ inline std::vector<Representative> representatives(int sm) {
           conv.window = window({size, size}, {stride, stride}, {size / 2, size / 2});
           conv.group = 32;
           add(fmt::format("depthwise{}_s{}_n{}{}", size, stride, batch, of), conv_depthwise(),
-              OneNode(conv, {floats({batch, 32, 28, 28}), floats({32, 1, size, size}), floats({32})},
+              OneNode(conv,
+                      {floats({batch, 32, 28, 28}), floats({32, 1, size, size}), floats({32})},
                       {1, 2}));
         }
       }
@@ -88,14 +91,17 @@ inline std::vector<Representative> representatives(int sm) {
         OneNode(up, {floats(image), floats({32, 16, 2, 2}), floats({16})}, {1, 2}));
   }
   const Tensor bytes = counting_tensor(DType::kUInt8, image, 1);
-  add("cast", pointwise(), OneNode(Cast{DType::kFloat64}, {counting_tensor(DType::kInt64, image, 1)}));
-  add("integers", pointwise(), OneNode(Binary{BinaryFn::kMod}, {counting_tensor(DType::kInt64, {7}, 1),
-                                                                counting_tensor(DType::kInt64, {7}, 1)}));
+  add("cast", pointwise(),
+      OneNode(Cast{DType::kFloat64}, {counting_tensor(DType::kInt64, image, 1)}));
+  add("integers", pointwise(),
+      OneNode(Binary{BinaryFn::kMod},
+              {counting_tensor(DType::kInt64, {7}, 1), counting_tensor(DType::kInt64, {7}, 1)}));
   add("relayout_bytes", relayout(), OneNode(Identity{}, {bytes}), true, false);
   add("pad", pad(), OneNode(Pad{PadMode::kReflect, {0, 0, 1, 1, 0, 0, 1, 1}, 0}, {bytes}));
   add("concat", concat(), OneNode(Concat{1}, {bytes, bytes, bytes}));
-  add("gather", gather(), OneNode(Gather{0}, {counting_tensor(DType::kInt64, {9, 2}, 1),
-                                              make_tensor<std::int64_t>(DType::kInt64, {1}, {3})}));
+  add("gather", gather(),
+      OneNode(Gather{0}, {counting_tensor(DType::kInt64, {9, 2}, 1),
+                          make_tensor<std::int64_t>(DType::kInt64, {1}, {3})}));
   return all;
 }
 

@@ -19,14 +19,16 @@ TEST(CudaResize, EveryModeAndCoordinate) {
   unsigned seed = 1;
   const Shape from = {2, 16, 5, 7}, to = {2, 16, 9, 5};
   for (const ResizeMode mode : {ResizeMode::kNearest, ResizeMode::kLinear, ResizeMode::kCubic}) {
-    for (int coordinate = 0; coordinate <= static_cast<int>(CoordinateMode::kTfCropAndResize); ++coordinate) {
+    for (int coordinate = 0; coordinate <= static_cast<int>(CoordinateMode::kTfCropAndResize);
+         ++coordinate) {
       Resize op = resized(from, to);
       op.mode = mode;
       op.coordinate = static_cast<CoordinateMode>(coordinate);
       op.nearest = static_cast<NearestMode>(seed % 4);
       op.extrapolation = 0.5;
       const DType dtype = seed % 2 == 0 ? DType::kFloat16 : DType::kFloat32;
-      check_node(resize(), OneNode(op, {random_floats(dtype, from, seed)}), rounded(dtype, 2e-6), 2, seed);
+      check_node(resize(), OneNode(op, {random_floats(dtype, from, seed)}), rounded(dtype, 2e-6), 2,
+                 seed);
       ++seed;
       if (HasFailure()) return;
     }
@@ -35,11 +37,13 @@ TEST(CudaResize, EveryModeAndCoordinate) {
 
 TEST(CudaResize, OtherRanksAndTypes) {
   BRAZE_NEEDS_EMULATOR();
-  check_node(resize(), OneNode(resized({2, 5, 6}, {2, 5, 12}), {counting_tensor(DType::kUInt8, {2, 5, 6}, 1)}));
+  check_node(resize(), OneNode(resized({2, 5, 6}, {2, 5, 12}),
+                               {counting_tensor(DType::kUInt8, {2, 5, 6}, 1)}));
   Resize op = resized({1, 8, 3, 4, 5}, {1, 8, 6, 4, 10});
   check_node(resize(), OneNode(op, {counting_tensor(DType::kFloat32, {1, 8, 3, 4, 5}, 1)}));
   op.mode = ResizeMode::kLinear;
-  check_node(resize(), OneNode(op, {random_floats(DType::kFloat32, {1, 8, 3, 4, 5}, 1)}), rounded(DType::kFloat32));
+  check_node(resize(), OneNode(op, {random_floats(DType::kFloat32, {1, 8, 3, 4, 5}, 1)}),
+             rounded(DType::kFloat32));
 }
 
 }  // namespace

@@ -8,9 +8,8 @@ namespace braze::cuda {
 
 void collapse(std::vector<BoxAxis>& axes) {
   std::erase_if(axes, [](const BoxAxis& axis) { return axis.extent == 1; });
-  std::stable_sort(axes.begin(), axes.end(), [](const BoxAxis& a, const BoxAxis& b) {
-    return a.strides[0] > b.strides[0];
-  });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const BoxAxis& a, const BoxAxis& b) { return a.strides[0] > b.strides[0]; });
   for (std::size_t i = axes.size(); i-- > 1;) {
     const BoxAxis inner = axes[i];
     BoxAxis& outer = axes[i - 1];
@@ -35,9 +34,8 @@ bool is_aligned(const Plan& plan, ValueId id, std::span<const std::int64_t> stri
   const std::int64_t unit = std::min<std::int64_t>(16, vector * size);
   const std::int64_t offset =
       value.is_constant() ? 0 : plan.placements[static_cast<std::size_t>(id)].offset;
-  return offset % unit == 0 && std::all_of(strides.begin(), strides.end(), [&](std::int64_t s) {
-           return s * size % unit == 0;
-         });
+  return offset % unit == 0 && std::all_of(strides.begin(), strides.end(),
+                                           [&](std::int64_t s) { return s * size % unit == 0; });
 }
 
 int threads_for(std::int64_t tasks, const Device& device) {

@@ -34,5 +34,4 @@ int threads_for(std::int64_t tasks, const Device& device);
 /// Does a kernel's number of tasks fit 32-bit arithmetic?
 inline const char* index_type(std::int64_t count) { return count < (1LL << 31) ? "u32" : "i64"; }
 
-
 }  // namespace braze::cuda

@@ -40,8 +40,8 @@ Work work(const Graph& graph, const Group& group, const Candidate&, const Device
   const Node& node = cpu::anchor_of(graph, group);
   const double taps = static_cast<double>(element_count(node.as<Conv>()->window.kernel));
   return cpu::streaming_work(
-      graph, group, 2 * taps * static_cast<double>(element_count(graph.value(node.outputs[0]).shape)),
-      0.3);
+      graph, group,
+      2 * taps * static_cast<double>(element_count(graph.value(node.outputs[0]).shape)), 0.3);
 }
 
 /// What a kernel is specialised for, and how much a thread makes.
@@ -134,18 +134,19 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
   p.e = epilogue.parameters();
   p.y = output_parameters(plan, y_id);
   const std::int64_t runs = (y.extent[2] + choice.pixels - 1) / choice.pixels;
-  p.threads = y.n * y.extent[0] * y.extent[1] * runs *
-              ((y.channels + choice.vector - 1) / choice.vector);
+  p.threads =
+      y.n * y.extent[0] * y.extent[1] * runs * ((y.channels + choice.vector - 1) / choice.vector);
   const int threads = std::min(128, threads_for(p.threads, plan.device));
   const char* w_type = device_type(weights.dtype());
-  emit(result, "conv_depthwise", {"conv_depthwise.cuh"}, epilogue.source(),
-       "ConvDepthwiseParameters",
-       fmt::format("conv_depthwise<{}, {}, {}, {}, {}, {}, {}, {}, {}, Store::{}, {}, {}, Epilogue>",
-                   device_type(plan.graph.value(x_id).dtype), w_type,
-                   device_type(plan.graph.value(y_id).dtype), choice.height, choice.width,
-                   choice.stride, choice.vector, choice.pixels, choice.together,
-                   choice.vector > 1 ? "kVector" : "kEach", index_type(p.threads), threads),
-       threads);
+  emit(
+      result, "conv_depthwise", {"conv_depthwise.cuh"}, epilogue.source(),
+      "ConvDepthwiseParameters",
+      fmt::format("conv_depthwise<{}, {}, {}, {}, {}, {}, {}, {}, {}, Store::{}, {}, {}, Epilogue>",
+                  device_type(plan.graph.value(x_id).dtype), w_type,
+                  device_type(plan.graph.value(y_id).dtype), choice.height, choice.width,
+                  choice.stride, choice.vector, choice.pixels, choice.together,
+                  choice.vector > 1 ? "kVector" : "kEach", index_type(p.threads), threads),
+      threads);
   result.grid.x = p.threads == 0 ? 0 : blocks_for(p.threads, threads);
   result.overlaps = true;
   Parameters parameters(p);

@@ -34,14 +34,15 @@ Work work(const Graph& graph, const Group& group, const Candidate&, const Device
   const double products =
       static_cast<double>(element_count(w)) / static_cast<double>(std::max<std::int64_t>(w[0], 1));
   const Shape& x = graph.value(node.inputs[0]).shape;
-  return cpu::streaming_work(graph, group,
-                             2 * products * static_cast<double>(element_count(x)), 0.05);
+  return cpu::streaming_work(graph, group, 2 * products * static_cast<double>(element_count(x)),
+                             0.05);
 }
 
 /// [C, K / group, taps] to [group][tap][C / group][K / group, padded].
 std::vector<std::byte> pack(const Tensor& weights, std::int64_t groups, std::int64_t pitch) {
   const std::int64_t inputs = weights.shape()[0] / groups, outputs = weights.shape()[1];
-  const std::int64_t taps = weights.count() / std::max<std::int64_t>(weights.shape()[0] * outputs, 1);
+  const std::int64_t taps =
+      weights.count() / std::max<std::int64_t>(weights.shape()[0] * outputs, 1);
   const std::vector<float> from = load<float>(weights);
   std::vector<float> to(static_cast<std::size_t>(groups * taps * inputs * pitch), 0.0F);
   for (std::int64_t c = 0; c < weights.shape()[0]; ++c) {
@@ -99,8 +100,8 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
   while (together > 1 && !(x.stride_channel == 1 && takes_vectors(plan, x_id, together) &&
                            p.inputs % together == 0))
     together /= 2;
-  const bool stores_vectors = p.outputs % vector == 0 && vector > 1 &&
-                              takes_vectors(plan, y_id, vector);
+  const bool stores_vectors =
+      p.outputs % vector == 0 && vector > 1 && takes_vectors(plan, y_id, vector);
 
   Kernel result;
   EpilogueEmitter epilogue(plan, kernel, result, vector);

@@ -89,8 +89,7 @@ Kernel build_table_copy(const Plan& plan, const KernelPlan& kernel,
                : plan.placements[static_cast<std::size_t>(id)].offset;
   };
   const bool together = !axes.empty() && !tables[axes.back().table];
-  const std::int64_t unit =
-      together ? widest(size, boxes, offset(from_id), offset(to_id)) : size;
+  const std::int64_t unit = together ? widest(size, boxes, offset(from_id), offset(to_id)) : size;
   device::CopyTablesParameters p{};
   p.axes = static_cast<int>(axes.size());
   p.count = 1;
@@ -124,8 +123,7 @@ Kernel build_table_copy(const Plan& plan, const KernelPlan& kernel,
   Parameters parameters(p);
   parameters.point(p.from, address_of(plan, kernel.group, from_id, result));
   parameters.point(p.to, {Address::Of::kOutput, cpu::output_index(kernel.group, to_id), 0});
-  for (std::size_t i = 0; i < axes.size(); ++i)
-    parameters.point(p.axis[i].table, addresses[i]);
+  for (std::size_t i = 0; i < axes.size(); ++i) parameters.point(p.axis[i].table, addresses[i]);
   parameters.move_to(result);
   return result;
 }
@@ -141,16 +139,16 @@ Row pad() {
   family.work = [](const Graph& graph, const Group& group, const Candidate&, const Device&) {
     return cpu::streaming_work(graph, group, 0);
   };
-  return {family, [](const Plan& plan, const KernelPlan& kernel) {
-            const Node& node = cpu::anchor_of(plan.graph, kernel.group);
-            const Pad& op = *node.as<Pad>();
-            const Shape& x = plan.graph.value(node.input(0)).shape;
-            std::vector<AxisTable> tables;
-            for (std::size_t axis = 0; axis < x.size(); ++axis)
-              tables.push_back(
-                  pad_table(op.mode, x[axis], op.pads[axis], op.pads[x.size() + axis]));
-            return build_table_copy(plan, kernel, tables, op.value);
-          }};
+  return {
+      family, [](const Plan& plan, const KernelPlan& kernel) {
+        const Node& node = cpu::anchor_of(plan.graph, kernel.group);
+        const Pad& op = *node.as<Pad>();
+        const Shape& x = plan.graph.value(node.input(0)).shape;
+        std::vector<AxisTable> tables;
+        for (std::size_t axis = 0; axis < x.size(); ++axis)
+          tables.push_back(pad_table(op.mode, x[axis], op.pads[axis], op.pads[x.size() + axis]));
+        return build_table_copy(plan, kernel, tables, op.value);
+      }};
 }
 
 }  // namespace braze::cuda

@@ -12,7 +12,7 @@ struct Row {
   Build build;
 };
 
-Row pointwise();         // Unary, Binary, Where, Cast, Identity, BatchNorm and chains of them
+Row pointwise();         // Unary, Binary, Where, Cast, Identity, BatchNorm, (De)Quantize, chains
 Row relayout();          // model layout <-> channels-last; also a plain copy
 Row concat();            // Concat that could not be a set of views
 Row transpose();         // Transpose, DepthToSpace, SpaceToDepth, ChannelShuffle

@@ -63,11 +63,10 @@ Kernel build_instance_norm(const Plan& plan, const KernelPlan& kernel) {
                    device_type(plan.graph.value(y_id).dtype),
                    device_type(plan.graph.value(node.input(1)).dtype), channels, members, together),
        channels * members);
-  result.grid.x = element_count(plan.graph.value(y_id).shape) == 0
-                      ? 0
-                      : blocks_for(p.images * static_cast<std::int64_t>(
-                                                  blocks_for(p.channels, channels)),
-                                   1);
+  result.grid.x =
+      element_count(plan.graph.value(y_id).shape) == 0
+          ? 0
+          : blocks_for(p.images * static_cast<std::int64_t>(blocks_for(p.channels, channels)), 1);
   result.overlaps = true;
   Parameters parameters(p);
   parameters.point(p.x, address_of(plan, group, x_id, result));

@@ -1,5 +1,5 @@
-// Unary, Binary, Where, Cast, Identity and BatchNorm, with any epilogue: one emitted expression of
-// operands that each have strides of their own along the result.
+// Unary, Binary, Where, Cast, Identity, BatchNorm, Quantize and Dequantize, with any epilogue: one
+// emitted expression of operands that each have strides of their own along the result.
 //
 // Floats of 16 and 32 bits are computed in fp32, other types in double, 64-bit integers or bool.
 #include <fmt/format.h>
@@ -66,7 +66,8 @@ bool takes(BinaryFn fn, DType dtype) {
 Support supports(const Graph& graph, const Node& node, const Device&) {
   const OpKind kind = node.kind();
   if (kind != OpKind::kUnary && kind != OpKind::kBinary && kind != OpKind::kWhere &&
-      kind != OpKind::kCast && kind != OpKind::kIdentity && kind != OpKind::kBatchNorm) {
+      kind != OpKind::kCast && kind != OpKind::kIdentity && kind != OpKind::kBatchNorm &&
+      kind != OpKind::kQuantize && kind != OpKind::kDequantize) {
     return Support::no("op", "not an element-by-element function");
   }
   const DType from = graph.value(node.inputs[0]).dtype;
@@ -81,6 +82,11 @@ Support supports(const Graph& graph, const Node& node, const Device&) {
       if (!is_small_float(graph.value(id).dtype))
         return Support::no("dtype", "batch normalisation of tensors that are not float");
     }
+  }
+  if (kind == OpKind::kQuantize || kind == OpKind::kDequantize) {
+    const DType floats = kind == OpKind::kQuantize ? from : graph.value(node.outputs[0]).dtype;
+    if (!is_small_float(floats) || !is_small_float(graph.value(node.inputs[1]).dtype))
+      return Support::no("dtype", "quantisation of what is not float");
   }
   return Support::yes();
 }
@@ -138,6 +144,8 @@ class Emitter {
     // The anchor, the steps: operands and lines.
     if (node_.as<BatchNorm>() != nullptr) {
       add_batch_norm();
+    } else if (node_.as<Quantize>() != nullptr || node_.as<Dequantize>() != nullptr) {
+      add_quantisation();
     } else {
       for (const ValueId id : node_.inputs) add_operand(id, broadcast_to(id));
       add_anchor();
@@ -245,9 +253,10 @@ class Emitter {
     parameters_.integer_value[0] = bound(op.alpha);
     parameters_.integer_value[1] = bound(op.beta);
     const char* type = is_unsigned ? "u64" : "i64";
-    return fmt::format("{0}clip(x0[i], static_cast<{1}>(p.integer_value[0]), "
-                       "static_cast<{1}>(p.integer_value[1]))",
-                       base, type);
+    return fmt::format(
+        "{0}clip(x0[i], static_cast<{1}>(p.integer_value[0]), "
+        "static_cast<{1}>(p.integer_value[1]))",
+        base, type);
   }
 
   /// y = x * s[c] + t[c] where the parameters are constant; else as it is defined.
@@ -263,8 +272,8 @@ class Emitter {
     for (std::size_t i = 1; i < 5; ++i) constant = constant && value(i).is_constant();
     if (!constant) {
       for (std::size_t i = 1; i < 5; ++i) add_operand(node_.inputs[i], channel);
-      add_line(fmt::format("(x0[i] - x3[i]) / sqrtf(x4[i] + {}) * x1[i] + x2[i]",
-                           add_value(epsilon)));
+      add_line(
+          fmt::format("(x0[i] - x3[i]) / sqrtf(x4[i] + {}) * x1[i] + x2[i]", add_value(epsilon)));
       return;
     }
     std::array<std::vector<double>, 4> p;
@@ -278,6 +287,30 @@ class Emitter {
     add_floats_operand(make_tensor(DType::kFloat32, along, scale), channel);
     add_floats_operand(make_tensor(DType::kFloat32, along, shift), channel);
     add_line("x0[i] * x1[i] + x2[i]");
+  }
+
+  /// Scale and zero point are one for all, or vary along an axis.
+  void add_quantisation() {
+    const auto* quantize = node_.as<Quantize>();
+    const std::int64_t axis = quantize != nullptr ? quantize->axis : node_.as<Dequantize>()->axis;
+    add_operand(node_.inputs[0], broadcast_to(node_.inputs[0]));
+    for (std::size_t i = 1; i < 3 && node_.input(i) != kNoValue; ++i) {
+      Ints strides(shape_.size(), 0);
+      if (element_count(plan_.graph.value(node_.inputs[i]).shape) > 1)
+        strides[static_cast<std::size_t>(axis)] = 1;
+      add_operand(node_.inputs[i], strides);
+    }
+    const char* zero = operands_.size() > 2 ? "x2[i]" : "0";
+    if (quantize == nullptr) {
+      add_line(fmt::format("dequantize(x0[i], x1[i], {})", zero));
+      return;
+    }
+    const IntegerRange range = integer_range(plan_.graph.value(node_.outputs[0]).dtype);
+    parameters_.wide_value[0] = static_cast<double>(range.low);
+    parameters_.wide_value[1] = static_cast<double>(range.high);
+    value_type_ = "double";
+    add_line(fmt::format(
+        "quantize(x0[i], x1[i], static_cast<double>({}), p.wide_value[0], p.wide_value[1])", zero));
   }
 
   void add_step(const EpilogueStep& step) {
@@ -320,20 +353,17 @@ class Emitter {
         strides.push_back(axes_[axis].strides[i]);
       return strides;
     };
-    const auto fits = [&](DType dtype) {
-      return static_cast<int>(size_of(dtype)) * vector <= 32;
-    };
+    const auto fits = [&](DType dtype) { return static_cast<int>(size_of(dtype)) * vector <= 32; };
     if (!fits(result_) || !is_aligned(plan_, member_.result, outer_strides(0), vector))
       return false;
     for (std::size_t i = 0; i < operands_.size(); ++i) {
       if (inner.strides[i + 1] != 1) continue;
       const Operand& operand = operands_[i];
       const Ints strides = outer_strides(i + 1);
-      const bool aligned =
-          operand.value != kNoValue
-              ? is_aligned(plan_, operand.value, strides, vector)
-              : std::all_of(strides.begin(), strides.end(),
-                            [vector](std::int64_t s) { return s % vector == 0; });
+      const bool aligned = operand.value != kNoValue
+                               ? is_aligned(plan_, operand.value, strides, vector)
+                               : std::all_of(strides.begin(), strides.end(),
+                                             [vector](std::int64_t s) { return s % vector == 0; });
       if (!fits(operand.dtype) || !aligned) return false;
     }
     return true;
@@ -419,9 +449,8 @@ Row pointwise() {
   family.supports = supports;
   family.candidates = cpu::only_candidate;
   family.work = work;
-  return {family, [](const Plan& plan, const KernelPlan& kernel) {
-            return Emitter(plan, kernel).build();
-          }};
+  return {family,
+          [](const Plan& plan, const KernelPlan& kernel) { return Emitter(plan, kernel).build(); }};
 }
 
 }  // namespace braze::cuda

@@ -60,8 +60,7 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
     if (!op.count_include_pad) continue;
     const std::size_t missing = 3 - op.window.kernel.size();
     p.counted[axis] = p.in[axis] + p.pad[axis];
-    if (axis >= missing)
-      p.counted[axis] += static_cast<int>(op.window.pads_end[axis - missing]);
+    if (axis >= missing) p.counted[axis] += static_cast<int>(op.window.pads_end[axis - missing]);
   }
   EpilogueEmitter epilogue(plan, kernel, result, vector);
   epilogue.add_steps(member);

@@ -93,9 +93,8 @@ class Builder {
     const auto* arg = node_.as<ArgReduce>();
     x_ = node_.input(0);
     y_ = cpu::stored_output(plan.graph, group_);
-    axes_ = reduce != nullptr
-                ? cpu::reduce_axes(plan, group_, reduce->axes, reduce->keepdims)
-                : cpu::reduce_axes(plan, group_, {arg->axis}, arg->keepdims);
+    axes_ = reduce != nullptr ? cpu::reduce_axes(plan, group_, reduce->axes, reduce->keepdims)
+                              : cpu::reduce_axes(plan, group_, {arg->axis}, arg->keepdims);
     // In elements from here on.
     const auto x_size = static_cast<std::int64_t>(size_of(plan.graph.value(x_).dtype));
     const auto y_size = static_cast<std::int64_t>(size_of(plan.graph.value(y_).dtype));
@@ -130,8 +129,7 @@ class Builder {
     emit(result, "reduce", {"reduce.cuh"}, "", "ReduceParameters",
          fmt::format("reduce<{}, {}, {}, {}, {}, {}, {}, {}, {}>", element_type(x_type),
                      element_type(y_type), compute, op.name, block.vector, block.groups,
-                     block.sharing, block.terms_together,
-                     index_type(std::max(results_, terms_))),
+                     block.sharing, block.terms_together, index_type(std::max(results_, terms_))),
          block.groups * block.sharing);
     result.grid.x = results_ == 0 ? 0 : blocks_for(p.groups, block.groups);
     result.grid.y = block.splits;
@@ -169,8 +167,8 @@ class Builder {
       while (block.sharing > 1 && block.sharing / 2 >= terms_) block.sharing /= 2;
       if (block.groups * block.sharing < 64) block.groups = 64 / block.sharing;
     }
-    const std::int64_t blocks = std::max<std::int64_t>(
-        (results_ / block.vector + block.groups - 1) / block.groups, 1);
+    const std::int64_t blocks =
+        std::max<std::int64_t>((results_ / block.vector + block.groups - 1) / block.groups, 1);
     constexpr std::int64_t kTermsWorthABlock = 8, kMostSplits = 64;
     const std::int64_t wanted = 2LL * plan_.device.units / blocks;
     const std::int64_t possible = terms_ / (block.sharing * kTermsWorthABlock);
@@ -214,9 +212,8 @@ Row reduce() {
   family.supports = supports;
   family.candidates = cpu::only_candidate;
   family.work = work;
-  return {family, [](const Plan& plan, const KernelPlan& kernel) {
-            return Builder(plan, kernel).build();
-          }};
+  return {family,
+          [](const Plan& plan, const KernelPlan& kernel) { return Builder(plan, kernel).build(); }};
 }
 
 }  // namespace braze::cuda

@@ -79,4 +79,14 @@ struct Double {
   }
 };
 
+/// clamp(round(x / scale) + zero), the quotient rounded to float first
+__device__ __forceinline__ double quantize(float x, float scale, double zero, double low,
+                                           double high) {
+  const double y = static_cast<double>(rintf(x / scale)) + zero;
+  return y < low ? low : (y > high ? high : y);
+}
+__device__ __forceinline__ float dequantize(i64 x, float scale, i64 zero) {
+  return static_cast<float>(static_cast<double>(x - zero) * static_cast<double>(scale));
+}
+
 }  // namespace braze::device

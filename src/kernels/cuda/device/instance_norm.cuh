@@ -16,7 +16,9 @@ __device__ __forceinline__ void instance_norm(const InstanceNormParameters& p) {
   const int n = static_cast<int>(blockIdx.x) / blocks;
   const int channel = (static_cast<int>(blockIdx.x) - n * blocks) * TX + team.line;
   const bool exists = channel < p.channels;
-  const X* const x = static_cast<const X*>(p.x) + n * p.x_n + channel * p.x_channel;
+  const X
+  *const x = static_cast < const X
+  * > (p.x) + n* p.x_n + channel* p.x_channel;
   Y* const y = static_cast<Y*>(p.y) + n * p.y_n + channel * p.y_channel;
   const float count = static_cast<float>(p.pixels);
   float sum = 0;
@@ -29,7 +31,8 @@ __device__ __forceinline__ void instance_norm(const InstanceNormParameters& p) {
   }
   const float variance = team.join(squares, shared, Sum()) / count;
   if (!exists) return;
-  const float scale = to_float(static_cast<const P*>(p.scale)[channel]) / sqrtf(variance + p.epsilon);
+  const float scale =
+      to_float(static_cast<const P*>(p.scale)[channel]) / sqrtf(variance + p.epsilon);
   const float bias = to_float(static_cast<const P*>(p.bias)[channel]);
   for (int i = team.member; i < p.pixels; i += TY)
     y[i * p.y_pixel] = from_float<Y>((to_float(x[i * p.x_pixel]) - mean) * scale + bias);

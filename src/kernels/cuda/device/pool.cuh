@@ -1,8 +1,8 @@
 // Max and average pooling, 1-D to 3-D: a thread makes V channels of one pixel.
 #pragma once
 
-#include "braze/position.cuh"
 #include "braze/pool_parameters.h"
+#include "braze/position.cuh"
 
 namespace braze::device {
 
@@ -39,19 +39,25 @@ __device__ __forceinline__ void pool(const PoolParameters& p) {
   const int ow = at.pixel % p.out[2], rest = at.pixel / p.out[2];
   const PoolTaps d = pool_taps(p, 0, rest / p.out[1]), h = pool_taps(p, 1, rest % p.out[1]),
                  w = pool_taps(p, 2, ow);
-  const X* const x = static_cast<const X*>(p.x) + at.n * p.x_n + at.channel * p.x_channel;
+  const X
+  *const x = static_cast < const X
+  * > (p.x) + at.n* p.x_n + at.channel* p.x_channel;
   float v[V];
   BRAZE_UNROLL
   for (int i = 0; i < V; ++i) v[i] = kMax ? -kInfinity : 0.0f;
   for (int i = d.begin; i < d.end; ++i) {
-    const X* const plane = x + (d.start + i * p.dilation[0]) * p.x_axis[0];
+    const X
+    *const plane = x + (d.start + i * p.dilation[0]) * p.x_axis[0];
     for (int j = h.begin; j < h.end; ++j) {
-      const X* const row = plane + (h.start + j * p.dilation[1]) * p.x_axis[1];
+      const X
+      *const row = plane + (h.start + j * p.dilation[1]) * p.x_axis[1];
       for (int k = w.begin; k < w.end; ++k) {
-        const X* const pixel = row + (w.start + k * p.dilation[2]) * p.x_axis[2];
+        const X
+        *const pixel = row + (w.start + k * p.dilation[2]) * p.x_axis[2];
         float in[V];
         if constexpr (kStore == Store::kVector) {
-          load_vector<X, V>(in, pixel);
+          load_vector < X
+          , V > (in, pixel);
         } else {
           BRAZE_UNROLL
           for (int c = 0; c < V; ++c)

@@ -23,18 +23,24 @@ inline constexpr bool kIsReal = kIsFloating<C>;
 
 template <class C>
 __device__ __forceinline__ C sum_of(C a, C b) {
-  if constexpr (kIsReal<C>) return a + b;
-  else return Integer<C>::add(a, b);
+  if constexpr (kIsReal<C>)
+    return a + b;
+  else
+    return Integer<C>::add(a, b);
 }
 template <class C>
 __device__ __forceinline__ C product_of(C a, C b) {
-  if constexpr (kIsReal<C>) return a * b;
-  else return Integer<C>::mul(a, b);
+  if constexpr (kIsReal<C>)
+    return a * b;
+  else
+    return Integer<C>::mul(a, b);
 }
 template <class C>
 __device__ __forceinline__ C magnitude_of(C a) {
-  if constexpr (kIsReal<C>) return fabs(a);
-  else return Integer<C>::fabsf(a);
+  if constexpr (kIsReal<C>)
+    return fabs(a);
+  else
+    return Integer<C>::fabsf(a);
 }
 
 template <class C>
@@ -48,8 +54,10 @@ struct SumOf {
 template <class C>
 struct MeanOf : SumOf<C> {
   static __device__ C finish(C s, i64 terms) {
-    if constexpr (kIsReal<C>) return s / static_cast<C>(terms);
-    else return terms == 0 ? C{0} : Integer<C>::div(s, static_cast<C>(terms));
+    if constexpr (kIsReal<C>)
+      return s / static_cast<C>(terms);
+    else
+      return terms == 0 ? C{0} : Integer<C>::div(s, static_cast<C>(terms));
   }
 };
 template <class C>
@@ -81,9 +89,12 @@ template <class C, class T>
 struct MaxOf {
   using State = C;
   static __device__ State start() {
-    if constexpr (kIsReal<C>) return -infinity<C>();
-    else if constexpr (T(-1) > T(0)) return 0;
-    else return static_cast<C>(static_cast<u64>(-1) << (8 * sizeof(T) - 1));
+    if constexpr (kIsReal<C>)
+      return -infinity<C>();
+    else if constexpr (T(-1) > T(0))
+      return 0;
+    else
+      return static_cast<C>(static_cast<u64>(-1) << (8 * sizeof(T) - 1));
   }
   static __device__ State join(State a, State b) { return a != a || a > b ? a : b; }
   static __device__ State add(State s, C x, i64) { return join(s, x); }
@@ -93,9 +104,12 @@ template <class C, class T>
 struct MinOf {
   using State = C;
   static __device__ State start() {
-    if constexpr (kIsReal<C>) return infinity<C>();
-    else if constexpr (T(-1) > T(0)) return static_cast<C>(static_cast<T>(-1));
-    else return static_cast<C>(~(static_cast<u64>(-1) << (8 * sizeof(T) - 1)));
+    if constexpr (kIsReal<C>)
+      return infinity<C>();
+    else if constexpr (T(-1) > T(0))
+      return static_cast<C>(static_cast<T>(-1));
+    else
+      return static_cast<C>(~(static_cast<u64>(-1) << (8 * sizeof(T) - 1)));
   }
   static __device__ State join(State a, State b) { return a != a || a < b ? a : b; }
   static __device__ State add(State s, C x, i64) { return join(s, x); }
@@ -162,6 +176,28 @@ __device__ __forceinline__ void reduce_offsets(const ReduceAxis (&axes)[kReduceA
   }
 }
 
+/// Joins the states of the threads that share a group; its first thread has the result.
+template <class Op, int V, int TX, int TY>
+__device__ __forceinline__ void reduce_tree(typename Op::State (&state)[V],
+                                            typename Op::State* shared, int tx, int ty) {
+  const auto at = [&](int member, int i) ->
+      typename Op::State& { return shared[(member * TX + tx) * V + i]; };
+  BRAZE_UNROLL
+  for (int i = 0; i < V; ++i) at(ty, i) = state[i];
+  __syncthreads();
+  BRAZE_UNROLL
+  for (int half = TY / 2; half > 0; half /= 2) {
+    if (ty < half) {
+      BRAZE_UNROLL
+      for (int i = 0; i < V; ++i) at(ty, i) = Op::join(at(ty, i), at(ty + half, i));
+    }
+    __syncthreads();
+  }
+  BRAZE_UNROLL
+  for (int i = 0; i < V; ++i) state[i] = at(0, i);
+  __syncthreads();
+}
+
 /// kTermsTogether: neighbouring threads share the terms of a group, else they are of different
 /// groups: whichever lie beside each other.
 template <class T, class Y, class C, class Op, int V, int TX, int TY, bool kTermsTogether,
@@ -197,22 +233,7 @@ __device__ __forceinline__ void reduce(const ReduceParameters& p) {
       for (int i = 0; i < V; ++i) state[i] = Op::add(state[i], in[i], term);
     }
   }
-  BRAZE_UNROLL
-  for (int i = 0; i < V; ++i) shared[(ty * TX + tx) * V + i] = state[i];
-  __syncthreads();
-  BRAZE_UNROLL
-  for (int half = TY / 2; half > 0; half /= 2) {
-    if (ty < half) {
-      BRAZE_UNROLL
-      for (int i = 0; i < V; ++i) {
-        State& mine = shared[(ty * TX + tx) * V + i];
-        mine = Op::join(mine, shared[((ty + half) * TX + tx) * V + i]);
-      }
-    }
-    __syncthreads();
-  }
-  BRAZE_UNROLL
-  for (int i = 0; i < V; ++i) state[i] = shared[tx * V + i];
+  reduce_tree<Op, V, TX, TY>(state, shared, tx, ty);
 
   if (gridDim.y > 1) {
     State* const partial = static_cast<State*>(p.partial) + group * V;
@@ -227,21 +248,18 @@ __device__ __forceinline__ void reduce(const ReduceParameters& p) {
     __syncthreads();
     if (last != gridDim.y) return;
     __threadfence();
-    if (ty == 0 && group < p.groups) {
+    BRAZE_UNROLL
+    for (int i = 0; i < V; ++i) state[i] = Op::start();
+    for (u32 block = static_cast<u32>(ty); group < p.groups && block < gridDim.y; block += TY) {
       BRAZE_UNROLL
-      for (int i = 0; i < V; ++i) state[i] = Op::start();
-      for (u32 block = 0; block < gridDim.y; ++block) {
-        BRAZE_UNROLL
-        for (int i = 0; i < V; ++i)
-          state[i] = Op::join(state[i], partial[block * stride + i]);
-      }
+      for (int i = 0; i < V; ++i) state[i] = Op::join(state[i], partial[block * stride + i]);
     }
+    reduce_tree<Op, V, TX, TY>(state, shared, tx, ty);
   }
   if (ty == 0 && group < p.groups) {
     BRAZE_UNROLL
     for (int i = 0; i < V; ++i)
-      static_cast<Y*>(p.y)[y_at + i * p.y_step] =
-          convert<Y>(Op::finish(state[i], p.terms));
+      static_cast<Y*>(p.y)[y_at + i * p.y_step] = convert<Y>(Op::finish(state[i], p.terms));
   }
 }
 
