@@ -108,10 +108,20 @@ std::vector<Tensor> interpret_with_rounding(const Graph& graph, std::span<const 
     if (graph.value(id).is_constant())
       values[static_cast<std::size_t>(id)] = *graph.value(id).constant;
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    values[static_cast<std::size_t>(graph.inputs[i])] = inputs[i];
   std::mt19937 generator(0);
   std::uniform_real_distribution<float> uniform(-1, 1);
+  const auto disturb = [&](Tensor& tensor, double error) {
+    if (tensor.dtype() != DType::kFloat32) return;
+    for (std::int64_t e = 0; e < tensor.count(); ++e)
+      tensor.as<float>()[e] *= 1 + static_cast<float>(error) * uniform(generator);
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensor& input = values[static_cast<std::size_t>(graph.inputs[i])];
+    input = inputs[i];
+    if (roundoff <= unit_roundoff(input.dtype())) continue;
+    input = input.clone();  // the plan rounds what it reads
+    disturb(input, roundoff);
+  }
   for (const NodeId id : graph.order()) {
     const Node& node = graph.node(id);
     std::vector<Tensor> operands;
@@ -119,13 +129,10 @@ std::vector<Tensor> interpret_with_rounding(const Graph& graph, std::span<const 
       operands.push_back(input == kNoValue ? Tensor() : values[static_cast<std::size_t>(input)]);
     std::vector<Tensor> results = interpret_node(graph, node, operands);
     const double length = sum_length(graph, node);
-    const auto error = static_cast<float>(roundoff * (length > 1 ? 2 * std::sqrt(length) : 1));
+    const double error = roundoff * (length > 1 ? 2 * std::sqrt(length) : 1);
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (node.outputs[i] == kNoValue) continue;
-      if (results[i].dtype() == DType::kFloat32) {
-        for (std::int64_t e = 0; e < results[i].count(); ++e)
-          results[i].as<float>()[e] *= 1 + error * uniform(generator);
-      }
+      disturb(results[i], error);
       values[static_cast<std::size_t>(node.outputs[i])] = results[i];
     }
   }

@@ -20,7 +20,8 @@ namespace {
 const KernelFamily kView{.name = "view", .backend = "any", .layouts = LayoutRule::kModelOnly};
 
 bool is_pointwise(const Node& node) {
-  return node.kind() == OpKind::kUnary || node.kind() == OpKind::kBinary;
+  return node.kind() == OpKind::kUnary || node.kind() == OpKind::kBinary ||
+         node.kind() == OpKind::kCast;
 }
 
 bool is_step(const Node& node) {
