@@ -65,6 +65,92 @@ __device__ __forceinline__ u32 shared_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
 }
 
+// sm_70: 16x16 matrices on the tensor cores. Which lane holds what of a fragment is unspecified:
+// it is loaded, multiplied and stored whole. Pointers lie in shared memory, aligned to 32 bytes; ld
+// is the pitch in elements, 16 bytes or a multiple. Fragments of half have 8 registers, of bfloat16
+// 4; those of float 8.
+
+__device__ __forceinline__ void wmma_load_a_row(u32 (&a)[8], const void* p, u32 ld) {
+  asm volatile(
+      "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8], "
+      "%9;"
+      : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3]), "=r"(a[4]), "=r"(a[5]), "=r"(a[6]),
+        "=r"(a[7])
+      : "r"(shared_address(p)), "r"(ld)
+      : "memory");
+}
+/// From b's transpose, row by row.
+__device__ __forceinline__ void wmma_load_b_col(u32 (&b)[8], const void* p, u32 ld) {
+  asm volatile(
+      "wmma.load.b.sync.aligned.col.m16n16k16.shared.f16 {%0, %1, %2, %3, %4, %5, %6, %7}, [%8], "
+      "%9;"
+      : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3]), "=r"(b[4]), "=r"(b[5]), "=r"(b[6]),
+        "=r"(b[7])
+      : "r"(shared_address(p)), "r"(ld)
+      : "memory");
+}
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ void wmma_load_a_row(u32 (&a)[4], const void* p, u32 ld) {
+  asm volatile("wmma.load.a.sync.aligned.row.m16n16k16.shared.bf16 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(a[0]), "=r"(a[1]), "=r"(a[2]), "=r"(a[3])
+               : "r"(shared_address(p)), "r"(ld)
+               : "memory");
+}
+__device__ __forceinline__ void wmma_load_b_col(u32 (&b)[4], const void* p, u32 ld) {
+  asm volatile("wmma.load.b.sync.aligned.col.m16n16k16.shared.bf16 {%0, %1, %2, %3}, [%4], %5;"
+               : "=r"(b[0]), "=r"(b[1]), "=r"(b[2]), "=r"(b[3])
+               : "r"(shared_address(p)), "r"(ld)
+               : "memory");
+}
+template <class T>
+__device__ __forceinline__ void wmma_mma(float (&d)[8], const u32 (&a)[4], const u32 (&b)[4]) {
+  asm volatile(
+      "wmma.mma.sync.aligned.row.col.m16n16k16.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, {%12, %13, %14, %15}, "
+      "{%0, %1, %2, %3, %4, %5, %6, %7};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]));
+}
+#endif
+template <class T>
+__device__ __forceinline__ void wmma_mma(float (&d)[8], const u32 (&a)[8], const u32 (&b)[8]) {
+  asm volatile(
+      "wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32 {%0, %1, %2, %3, %4, %5, %6, %7}, "
+      "{%8, %9, %10, %11, %12, %13, %14, %15}, {%16, %17, %18, %19, %20, %21, %22, %23}, "
+      "{%0, %1, %2, %3, %4, %5, %6, %7};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]), "+f"(d[4]), "+f"(d[5]), "+f"(d[6]),
+        "+f"(d[7])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(a[4]), "r"(a[5]), "r"(a[6]), "r"(a[7]),
+        "r"(b[0]), "r"(b[1]), "r"(b[2]), "r"(b[3]), "r"(b[4]), "r"(b[5]), "r"(b[6]), "r"(b[7]));
+}
+__device__ __forceinline__ void wmma_store_row(float* p, const float (&d)[8], u32 ld) {
+  asm volatile(
+      "wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%0], {%1, %2, %3, %4, %5, %6, %7, %8}, "
+      "%9;" ::"r"(shared_address(p)),
+      "f"(d[0]), "f"(d[1]), "f"(d[2]), "f"(d[3]), "f"(d[4]), "f"(d[5]), "f"(d[6]), "f"(d[7]),
+      "r"(ld)
+      : "memory");
+}
+
+/// v[i] = p[i], of what other blocks of this launch have written: not from the L1 cache. V of 4 and
+/// more is aligned to 16 bytes.
+template <int V>
+__device__ __forceinline__ void load_from_l2(float (&v)[V], const float* p) {
+  if constexpr (V % 4 == 0) {
+#pragma unroll
+    for (int i = 0; i < V; i += 4)
+      asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(v[i]), "=f"(v[i + 1]), "=f"(v[i + 2]), "=f"(v[i + 3])
+                   : "l"(p + i)
+                   : "memory");
+  } else {
+#pragma unroll
+    for (int i = 0; i < V; ++i)
+      asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v[i]) : "l"(p + i) : "memory");
+  }
+}
+
 // sm_75: fragments from shared memory. Lane l gives the address of row l % 8 of matrix l / 8: eight
 // 16-bit elements. Lane l gets, of each matrix, row l / 4, columns 2 (l % 4) and the next (or, from
 // the transposed matrix, those).
@@ -150,6 +236,11 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const u32 (&a)[4
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
+#else
+// There are none: nothing to wait for.
+__device__ __forceinline__ void cp_async_commit() {}
+template <int N>
+__device__ __forceinline__ void cp_async_wait() {}
 #endif
 
 }  // namespace braze::device
