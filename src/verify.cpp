@@ -78,9 +78,9 @@ double compute_roundoff(const Plan& plan) {
   double largest = plan.device.tf32 ? 0x1p-11 : 0x1p-24;
   if (plan.device.kind == DeviceKind::kCpu) return largest;
   for (const KernelPlan& kernel : plan.kernels) {
-    for (const ValueId id : kernel.group.outputs) {
-      if (is_float(plan.graph.value(id).dtype))
-        largest = std::max(largest, unit_roundoff(plan.graph.value(id).dtype));
+    for (const Group::Member& member : kernel.group.members) {
+      const DType dtype = plan.graph.value(plan.graph.node(member.anchor).output()).dtype;
+      if (is_float(dtype)) largest = std::max(largest, unit_roundoff(dtype));
     }
   }
   return largest;
