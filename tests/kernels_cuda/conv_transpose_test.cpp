@@ -43,6 +43,31 @@ TEST(CudaConvTranspose, WindowsLayoutsAndTypes) {
   }
 }
 
+TEST(CudaConvTranspose, OnTheTensorCores) {
+  BRAZE_NEEDS_EMULATOR();
+  const Case cases[] = {
+      {{2, 40, 7, 9}, 72, 1, {2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}, {0, 0}},
+      {{1, 24, 6, 5}, 20, 1, {4, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, {0, 1}},
+      {{1, 16, 6, 5}, 16, 1, {2, 2}, {3, 3}, {1, 1}, {0, 0}, {0, 0}, {0, 0}},
+  };
+  unsigned seed = 1;
+  for (const Case& c : cases) {
+    for (const DType dtype : {DType::kFloat16, DType::kBFloat16}) {
+      const OneNode node = transposed(c, dtype, seed++);
+      for (const Layout out : {Layout::kChannelsLast, Layout::kModel}) {
+        const Plan plan = one_kernel_plan(node.graph, conv_transpose(), node.group,
+                                          {{node.group.inputs[0], {Layout::kChannelsLast, 8}},
+                                           {node.group.outputs[0], {out, 0}}});
+        EXPECT_NE(conv_transpose().build(plan, plan.kernels[0]).source.find("mma"),
+                  std::string::npos);
+        const std::vector<Tensor> got = run_on_gpu(plan, conv_transpose(), node.inputs);
+        rounded(dtype, 2e-5)(got[0], interpret(node.graph, node.inputs)[0]);
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(CudaConvTranspose, WithAnEpilogue) {
   BRAZE_NEEDS_EMULATOR();
   OneNode node = transposed(kCases[0], DType::kFloat32, 1);

@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
 
 #include "base/error.hpp"
 #include "graph/elements.hpp"
@@ -28,14 +31,17 @@ Support supports(const Graph& graph, const Node& node, const Device&) {
   return Support::yes();
 }
 
-Work work(const Graph& graph, const Group& group, const Candidate&, const Device&) {
+Work work(const Graph& graph, const Group& group, const Candidate&, const Device& device) {
   const Node& node = cpu::anchor_of(graph, group);
   const Shape& w = graph.value(node.inputs[1]).shape;
   const double products =
       static_cast<double>(element_count(w)) / static_cast<double>(std::max<std::int64_t>(w[0], 1));
   const Shape& x = graph.value(node.inputs[0]).shape;
+  // Of the rate of the tensor cores, where there is one for the type.
+  const bool narrow = size_of(graph.value(node.inputs[0]).dtype) == 2;
+  const double efficiency = !narrow ? 0.3 : device.sm >= 80 ? 0.25 : 0.05;
   return cpu::streaming_work(graph, group, 2 * products * static_cast<double>(element_count(x)),
-                             0.05);
+                             efficiency);
 }
 
 /// [C, K / group, taps] to [group][tap][C / group][K / group, padded].
@@ -57,6 +63,132 @@ std::vector<std::byte> pack(const Tensor& weights, std::int64_t groups, std::int
   const Tensor packed = make_tensor(weights.dtype(), {std::ssize(to)}, to);
   const auto* begin = static_cast<const std::byte*>(packed.data());
   return {begin, begin + packed.bytes()};
+}
+
+template <class T>
+Address add_table(Kernel& kernel, const std::vector<T>& values) {
+  std::vector<std::byte> bytes(values.size() * sizeof(T));
+  std::memcpy(bytes.data(), values.data(), bytes.size());
+  return add_constant(kernel, std::move(bytes));
+}
+
+/// The phases along one axis: each with its outputs, and the taps that they see.
+struct AxisPhase {
+  int first, count;
+  std::vector<std::pair<int, int>> taps;  // of the filter, and the input less q
+};
+std::vector<AxisPhase> axis_phases(int out, int kernel, int stride, int dilation, int pad) {
+  std::vector<AxisPhase> phases;
+  for (int first = 0; first < std::min(stride, out); ++first) {
+    AxisPhase phase{first, (out - first + stride - 1) / stride, {}};
+    for (int t = 0; t < kernel; ++t) {
+      const int distance = first + pad - t * dilation;
+      if (distance % stride == 0) phase.taps.emplace_back(t, distance / stride);
+    }
+    phases.push_back(std::move(phase));
+  }
+  return phases;
+}
+
+/// Do the tensor cores' kernel and what it reads fit together?
+bool takes_mma(const Plan& plan, const Tensor& weights, const ConvTranspose& op, ValueId x) {
+  const Value& value = plan.graph.value(x);
+  return plan.device.sm >= 80 && op.group == 1 && value.dtype == weights.dtype() &&
+         size_of(value.dtype) == 2 && takes_vectors(plan, x, 8) && weights.shape()[0] >= 16 &&
+         weights.shape()[1] >= 16;
+}
+
+Kernel build_mma(const Plan& plan, const KernelPlan& kernel,
+                 const device::ConvTransposeParameters& shape, const Tensor& weights) {
+  constexpr std::int64_t kTile = 64, kDepth = 32;
+  const Group& group = kernel.group;
+  const Group::Member& member = group.members.front();
+  const Node& node = cpu::anchor_of(plan.graph, group);
+  const std::int64_t inputs = weights.shape()[0], outputs = weights.shape()[1];
+  device::ConvTransposeMmaParameters p{};
+  p.x_n = shape.x_n;
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    p.x_axis[axis] = shape.x_axis[axis];
+    p.in[axis] = shape.in[axis];
+    p.out[axis] = shape.out[axis];
+    p.stride[axis] = shape.stride[axis];
+  }
+  p.images = static_cast<int>(plan.graph.value(member.result).shape[0]);
+  p.inputs = static_cast<int>(inputs);
+  p.depth = static_cast<int>((inputs + kDepth - 1) / kDepth * kDepth);
+  p.padded_outputs = static_cast<int>((outputs + kTile - 1) / kTile * kTile);
+  p.column_tiles = static_cast<int>(p.padded_outputs / kTile);
+
+  std::array<std::vector<AxisPhase>, 3> along;
+  for (std::size_t axis = 0; axis < 3; ++axis)
+    along[axis] = axis_phases(shape.out[axis], shape.kernel[axis], shape.stride[axis],
+                              shape.dilation[axis], shape.pad[axis]);
+  const std::vector<float> from = load<float>(weights);
+  const std::int64_t filter = shape.kernel[0] * shape.kernel[1] * shape.kernel[2];
+  std::vector<float> packed;
+  std::vector<device::TransposePhase> phases;
+  std::vector<device::TransposeTap> taps;
+  std::int64_t most_rows = 0;
+  const auto add_tap = [&](std::int64_t t) {
+    const std::size_t begin = packed.size();
+    packed.resize(begin +
+                  static_cast<std::size_t>(p.padded_outputs) * static_cast<std::size_t>(p.depth));
+    for (std::int64_t c = 0; c < inputs; ++c) {
+      for (std::int64_t k = 0; k < outputs; ++k)
+        packed[begin + static_cast<std::size_t>(k * p.depth + c)] =
+            from[static_cast<std::size_t>((c * outputs + k) * filter + t)];
+    }
+  };
+  for (const AxisPhase& d : along[0]) {
+    for (const AxisPhase& h : along[1]) {
+      for (const AxisPhase& w : along[2]) {
+        device::TransposePhase phase{{d.first, h.first, w.first},
+                                     {d.count, h.count, w.count},
+                                     static_cast<int>(taps.size()),
+                                     0};
+        for (const auto& [td, dd] : d.taps) {
+          for (const auto& [th, dh] : h.taps) {
+            for (const auto& [tw, dw] : w.taps) {
+              taps.push_back({{dd, dh, dw}, 0});
+              add_tap((td * shape.kernel[1] + th) * shape.kernel[2] + tw);
+            }
+          }
+        }
+        phase.tap_end = static_cast<int>(taps.size());
+        phases.push_back(phase);
+        most_rows =
+            std::max(most_rows, static_cast<std::int64_t>(p.images) * d.count * h.count * w.count);
+      }
+    }
+  }
+  p.phases = static_cast<int>(phases.size());
+
+  Kernel result;
+  EpilogueEmitter epilogue(plan, kernel, result, 8);
+  epilogue.add_bias(node.input(2));
+  epilogue.add_steps(member);
+  p.e = epilogue.parameters();
+  p.y = output_parameters(plan, member.result);
+  const bool vectors = takes_vectors(plan, member.result, 8);
+  emit(result, "conv_transpose_mma", {"conv_transpose_mma.cuh"}, epilogue.source(),
+       "ConvTransposeMmaParameters",
+       fmt::format("conv_transpose_mma<{}, {}, Store::{}, Epilogue>", device_type(weights.dtype()),
+                   device_type(plan.graph.value(member.result).dtype),
+                   vectors ? "kVector" : "kEach"),
+       128);
+  result.grid.x = blocks_for(((most_rows + kTile - 1) / kTile) * p.phases * p.column_tiles, 1);
+  result.overlaps = true;
+  Parameters parameters(p);
+  parameters.point(p.x, address_of(plan, group, node.inputs[0], result));
+  const Tensor image = make_tensor(weights.dtype(), {std::ssize(packed)}, packed);
+  const auto* begin = static_cast<const std::byte*>(image.data());
+  parameters.point(p.w, add_constant(result, {begin, begin + image.bytes()}));
+  parameters.point(p.phase, add_table(result, phases));
+  parameters.point(p.tap, add_table(result, taps));
+  parameters.point(p.y.data, {Address::Of::kOutput, cpu::output_index(group, member.result), 0});
+  epilogue.point(parameters, p.e);
+  parameters.move_to(result);
+  return result;
 }
 
 Kernel build(const Plan& plan, const KernelPlan& kernel) {
@@ -81,13 +213,18 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
     p.in[axis] = x.extent[axis];
     p.out[axis] = y.extent[axis];
   }
-  std::int64_t taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
+  if (takes_mma(plan, weights, op, x_id) && element_count(plan.graph.value(y_id).shape) > 0 &&
+      element_count(plan.graph.value(x_id).shape) > 0)
+    return build_mma(plan, kernel, p, weights);
+  const std::int64_t taps = p.kernel[0] * p.kernel[1] * p.kernel[2];
   p.w_channel = (p.outputs + 7) / 8 * 8;
   p.w_tap = p.w_channel * p.inputs;
   p.w_group = p.w_tap * taps;
   p.phases = std::min(p.stride[2], p.out[2]);
   const int pixels_of_phase = (p.out[2] + p.stride[2] - 1) / p.stride[2];
-  const int vector = p.outputs >= 8 ? 8 : p.outputs >= 4 ? 4 : p.outputs >= 2 ? 2 : 1;
+  // Vectors of channels begin at multiples of their length, in every group.
+  int vector = 8;
+  while (vector > 1 && (p.groups > 1 ? p.outputs % vector != 0 : p.outputs < vector)) vector /= 2;
   const auto threads_with = [&](int pixels) {
     return y.n * p.out[0] * p.out[1] * p.phases * ((pixels_of_phase + pixels - 1) / pixels) *
            p.groups * ((p.outputs + vector - 1) / vector);

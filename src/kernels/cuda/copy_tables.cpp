@@ -70,8 +70,9 @@ Kernel build_table_copy(const Plan& plan, const KernelPlan& kernel,
   std::vector<Axis> axes;
   for (std::size_t i = 0; i < to.shape.size(); ++i)
     axes.push_back({{to.shape[i], from.strides[i], to.strides[i]}, i});
-  std::stable_sort(axes.begin(), axes.end(),
-                   [](const Axis& a, const Axis& b) { return a.axis.to > b.axis.to; });
+  std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) {
+    return a.axis.to != b.axis.to ? a.axis.to > b.axis.to : a.table < b.table;
+  });
   std::erase_if(axes, [&](const Axis& a) { return a.axis.extent == 1 && !tables[a.table]; });
   for (std::size_t i = axes.size(); i-- > 1;) {
     cpu::CopyAxis &outer = axes[i - 1].axis, &inner = axes[i].axis;
