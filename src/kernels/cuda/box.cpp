@@ -8,8 +8,8 @@ namespace braze::cuda {
 
 void collapse(std::vector<BoxAxis>& axes) {
   std::erase_if(axes, [](const BoxAxis& axis) { return axis.extent == 1; });
-  std::stable_sort(axes.begin(), axes.end(),
-                   [](const BoxAxis& a, const BoxAxis& b) { return a.strides[0] > b.strides[0]; });
+  std::sort(axes.begin(), axes.end(),
+            [](const BoxAxis& a, const BoxAxis& b) { return a.strides > b.strides; });
   for (std::size_t i = axes.size(); i-- > 1;) {
     const BoxAxis inner = axes[i];
     BoxAxis& outer = axes[i - 1];

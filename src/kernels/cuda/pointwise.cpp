@@ -219,7 +219,8 @@ class Emitter {
     if (node_.as<Cast>() != nullptr || node_.as<Identity>() != nullptr) {
       // From what is stored, in one rounding.
       operands_[0].compute = element_type(operands_[0].dtype);
-      add_line(fmt::format("convert<{}>(convert<{}>(x0[i]))", value_type_, element_type(to)));
+      add_line(fmt::format("convert<{}>(convert<{}>(convert<{}>(x0[i])))", value_type_,
+                           element_type(to), element_type(from)));
     }
   }
 
