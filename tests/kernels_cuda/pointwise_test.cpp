@@ -67,7 +67,7 @@ TEST(CudaPointwise, IntegersAndDoubles) {
   for (const DType dtype : kAll) {
     if (dtype == DType::kBool || (is_float(dtype) && dtype != DType::kFloat64)) continue;
     for (int fn = 0; fn <= static_cast<int>(BinaryFn::kGreaterOrEqual); ++fn) {
-      if ((fn + seed) % 4 != 0) continue;
+      if ((static_cast<unsigned>(fn) + seed) % 4 != 0) continue;
       const Binary op{static_cast<BinaryFn>(fn)};
       Tensor a = counting_tensor(dtype, {3, 17}, seed++), b = counting_tensor(dtype, {17}, seed++);
       if (dtype == DType::kInt64) a.as<std::int64_t>()[3] = INT64_MIN, b.as<std::int64_t>()[3] = -1;
