@@ -1,0 +1,145 @@
+// Convolution by TMA and wgmma, on the emulated sm_90, against the interpreter.
+#include "kernels_cuda/conv_cases.hpp"
+
+namespace braze::cuda::testing {
+namespace {
+
+class ConvSm90 : public ::testing::Test {
+ protected:
+  void SetUp() override { BRAZE_NEEDS_EMULATOR(); }
+  static Device device(DType dtype) {
+    Device device = cuda_device(90);
+    device.tf32 = dtype == DType::kFloat32;
+    return device;
+  }
+  static ConvCase conv(const Shape& x, std::int64_t outputs, const Ints& kernel,
+                       DType dtype = DType::kFloat16) {
+    ConvCase c;
+    c.compute = c.x_stored = c.y_stored = dtype;
+    c.x = x;
+    c.outputs = outputs;
+    c.kernel = kernel;
+    for (std::size_t i = 0; i < kernel.size(); ++i) c.begin[i] = c.end[i] = kernel[i] / 2;
+    return c;
+  }
+  static void check(const ConvCase& c, int only = -1) {
+    conv_twin(c).check(conv_sm90(), device(c.compute), only);
+  }
+};
+
+TEST_F(ConvSm90, EveryCandidate) {
+  ConvCase c = conv({2, 64, 9, 8}, 136, {3, 3});
+  c.after = 2;
+  check(c);
+}
+
+TEST_F(ConvSm90, EveryCandidateOfPointwise) {
+  ConvCase c = conv({1, 192, 12, 11}, 72, {1, 1});
+  c.after = 1;
+  check(c);
+}
+
+TEST_F(ConvSm90, NarrowChannels) {
+  check(conv({1, 16, 7, 9}, 24, {3, 3}), 0);
+  check(conv({1, 32, 7, 9}, 40, {3, 3}), 1);
+  check(conv({1, 72, 7, 9}, 40, {3, 3}), 2);
+}
+
+TEST_F(ConvSm90, StridesDilationsUnevenPadding) {
+  ConvCase c = conv({2, 40, 13, 11}, 48, {3, 2});
+  c.strides = {2, 3};
+  c.after = 4;
+  check(c, 1);
+  c.strides = {1, 2}, c.dilations = {2, 1}, c.begin = {2, 0}, c.end = {0, 3};
+  check(c, 2);
+  c = conv({3, 64, 9, 9}, 64, {1, 1});
+  c.strides = {2, 2};
+  check(c, 3);
+}
+
+TEST_F(ConvSm90, OneAxis) {
+  ConvCase c = conv({2, 64, 33}, 48, {5});
+  c.strides = c.dilations = {1};
+  c.begin = c.end = {2};
+  check(c, 1);
+}
+
+TEST_F(ConvSm90, OddOutputsModelOrderOtherTypes) {
+  ConvCase c = conv({1, 64, 9, 10}, 21, {1, 1});
+  c.out = {};
+  c.y_stored = DType::kFloat32;
+  check(c, 0);
+  c = conv({1, 64, 9, 10}, 44, {3, 3});
+  c.after = 6;
+  c.out = {Layout::kChannelsLast, 4};
+  c.in = {Layout::kChannelsLast, 8};
+  check(c, 1);
+}
+
+TEST_F(ConvSm90, OtherTypes) {
+  ConvCase c = conv({2, 32, 8, 9}, 64, {3, 3}, DType::kFloat32);
+  c.after = 2;
+  check(c, 1);
+  check(c, 4);
+  c = conv({2, 64, 8, 9}, 64, {3, 3}, DType::kBFloat16);
+  c.after = 2;
+  check(c, 1);
+  check(c, 5);
+}
+
+TEST_F(ConvSm90, UnreadableInputsGoToAnotherFamily) {
+  ConvCase c = conv({1, 64, 6, 5}, 40, {3, 3});
+  c.in = {};
+  check(c, 0);
+  c.in = {Layout::kChannelsLast, 3};
+  check(c, 0);
+  c.in = {Layout::kChannelsLast, 0};
+  c.x_stored = DType::kFloat32;
+  check(c, 0);
+}
+
+TEST_F(ConvSm90, MatrixProducts) {
+  for (const bool transposed : {false, true}) {
+    Twin twin(DType::kFloat16, 3);
+    const ValueId a = twin.input(twin.values({70, 96}));
+    const ValueId b = twin.constant(twin.values(transposed ? Shape{40, 96} : Shape{96, 40}));
+    const ValueId c = twin.constant(twin.values({40}));
+    Gemm gemm;
+    gemm.trans_b = transposed;
+    twin.magnitude = 400;
+    twin.anchor(gemm, {a, b, c});
+    twin.then(Unary{UnaryFn::kRelu});
+    twin.check(conv_sm90(), device(DType::kFloat16), 1);
+  }
+  Twin twin(DType::kFloat16, 4);
+  const ValueId a = twin.input(twin.values({1, 256}));
+  const ValueId b = twin.constant(twin.values({256, 104}));
+  twin.magnitude = 1000;
+  twin.anchor(MatMul{}, {a, b});
+  twin.check(conv_sm90(), device(DType::kFloat16));
+}
+
+TEST_F(ConvSm90, WhatItLeavesToOthers) {
+  const auto reason = [](const ConvCase& c, const Device& device) {
+    const Twin twin = conv_twin(c);
+    return conv_sm90()
+        .family.supports(twin.graph, twin.graph.node(twin.group.members[0].anchor), device)
+        .rule;
+  };
+  const Device here = device(DType::kFloat16);
+  EXPECT_EQ(reason(conv({1, 64, 6, 5}, 8, {3, 3}), cuda_device(80)), "device");
+  EXPECT_EQ(reason(conv({1, 3, 6, 5}, 8, {3, 3}), here), "channels");
+  EXPECT_EQ(reason(conv({1, 8, 6, 5}, 8, {3, 3}, DType::kFloat32), here), "dtype");
+  ConvCase c = conv({1, 64, 6, 5}, 8, {3, 3});
+  c.weights = Source::kInput;
+  EXPECT_EQ(reason(c, here), "weights");
+  c = conv({1, 64, 6, 5}, 8, {3, 3});
+  c.group = 2;
+  EXPECT_EQ(reason(c, here), "groups");
+  c.group = 1;
+  c.strides = {9, 1};
+  EXPECT_EQ(reason(c, here), "stride");
+}
+
+}  // namespace
+}  // namespace braze::cuda::testing
