@@ -1,6 +1,7 @@
 #include "select.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 
@@ -10,7 +11,7 @@ void check_supported(const Options& options, const Device& device) {
     fail(ErrorCode::kUnsupported, "the CPU computes in fp32; --precision asks for another type");
   if (device.kind == DeviceKind::kCpu && options.backend == Backend::kCudnn)
     fail(ErrorCode::kUnsupported, "the cudnn backend needs --device cuda");
-  if (!(options.max_error > 0))
+  if (!std::isfinite(options.max_error) || options.max_error <= 0)
     fail(ErrorCode::kUsage, "max-error is {}; expected a number above 0", options.max_error);
 }
 

@@ -50,7 +50,8 @@ TEST(Usage, WrongOptionsAreUsageErrors) {
   expect_error({"explain", model, "--device", "cuda:sm_x"}, 2, "cuda:sm_x");
   expect_error({"explain", model, "--threads", "-1"}, 2, "threads");
   expect_error({"explain", model, "--threads", "two"}, 2, "threads");
-  expect_error({"explain", model, "--max-error", "0"}, 2, "max-error");
+  for (const char* error : {"0", "-1", "nan", "inf"})
+    expect_error({"explain", model, "--max-error", error}, 2, "max-error");
   expect_error({"explain", model, "--dim", "N"}, 2, "NAME=VALUE");
   expect_error({"explain", model, "--dim", "N=0"}, 2, "positive");
   expect_error({"explain", model, "--dim", "N=1x"}, 2, "positive");
