@@ -113,6 +113,16 @@ TEST(CudaPointwise, Casts) {
   }
 }
 
+TEST(CudaPointwise, CastsThatChangeTheLayout) {
+  BRAZE_NEEDS_EMULATOR();
+  const OneNode node(Cast{DType::kFloat16}, {random_floats(DType::kFloat32, {2, 40, 9, 11}, 1)});
+  check_node(pointwise(), node, within(0, 0), 4);
+  const Plan plan = one_kernel_plan(node.graph, pointwise(), node.group,
+                                    {{node.group.outputs[0], {Layout::kChannelsLast, 0}}});
+  EXPECT_NE(pointwise().build(plan, plan.kernels[0]).source.find("copy<float, half"),
+            std::string::npos);
+}
+
 TEST(CudaPointwise, Where) {
   BRAZE_NEEDS_EMULATOR();
   for (const DType dtype : {DType::kFloat32, DType::kFloat16, DType::kInt64, DType::kUInt8}) {

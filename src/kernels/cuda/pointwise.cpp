@@ -13,10 +13,12 @@
 #include "graph/elements.hpp"
 #include "kernels/cpu/group.hpp"
 #include "kernels/cuda/box.hpp"
+#include "kernels/cuda/copy_emitter.hpp"
 #include "kernels/cuda/device/pointwise_parameters.h"
 #include "kernels/cuda/emit.hpp"
 #include "kernels/cuda/families.hpp"
 #include "kernels/strides.hpp"
+#include "plan/stages.hpp"
 
 namespace braze::cuda {
 namespace {
@@ -436,6 +438,30 @@ class Emitter {
   int vector_ = 1;
 };
 
+/// A conversion from one layout to the other and nothing else: a copy, which goes through tiles.
+bool is_relayout(const Plan& plan, const KernelPlan& kernel) {
+  const Group::Member& member = kernel.group.members.front();
+  const Node& node = plan.graph.node(member.anchor);
+  if ((node.as<Cast>() == nullptr && node.as<Identity>() == nullptr) || !member.epilogue.empty() ||
+      loaded_value(plan, kernel.group, node.inputs[0]) != node.inputs[0])
+    return false;
+  const Value& from = plan.graph.value(node.inputs[0]);
+  const auto layout = [&](ValueId id) {
+    return plan.placements[static_cast<std::size_t>(id)].layout;
+  };
+  return is_image(from) && !from.is_constant() && !is_layout_neutral(from) &&
+         layout(node.inputs[0]) != layout(member.result);
+}
+
+Kernel build(const Plan& plan, const KernelPlan& kernel) {
+  if (!is_relayout(plan, kernel)) return Emitter(plan, kernel).build();
+  const ValueId from = cpu::anchor_of(plan.graph, kernel.group).inputs[0];
+  const ValueId to = kernel.group.members.front().result;
+  CopyEmitter copy(plan, kernel);
+  copy.add(from, to, box_of(cpu::view_of(plan, from), cpu::view_of(plan, to)));
+  return copy.build();
+}
+
 }  // namespace
 
 Row pointwise() {
@@ -450,8 +476,7 @@ Row pointwise() {
   family.supports = supports;
   family.candidates = cpu::only_candidate;
   family.work = work;
-  return {family,
-          [](const Plan& plan, const KernelPlan& kernel) { return Emitter(plan, kernel).build(); }};
+  return {family, build};
 }
 
 }  // namespace braze::cuda
