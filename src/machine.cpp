@@ -1,6 +1,8 @@
 #include "machine.hpp"
 
 #include <charconv>
+#include <memory>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "exec/cpu_program.hpp"
@@ -39,6 +41,15 @@ std::unique_ptr<const Program> make_cuda_program(Plan plan, const Machine& machi
   return program;
 }
 
+/// GPU number `index`; errors name the option that asked for it.
+std::shared_ptr<cuda::DriverGpu> open_gpu(std::string_view option, int index) {
+  try {
+    return std::make_shared<cuda::DriverGpu>(cuda::SearchPath::of_process(), index);
+  } catch (const Exception& exception) {
+    fail(exception.error().code, "device '{}': {}", option, exception.what());
+  }
+}
+
 }  // namespace
 
 Machine select_machine(const Options& options) {
@@ -54,7 +65,7 @@ Machine select_machine(const Options& options) {
     machine.device = cuda_device(machine.sm);
   } else if (name == "cuda" || (name.starts_with("cuda:") && parse_number(name.substr(5)) >= 0)) {
     const int index = name == "cuda" ? 0 : parse_number(name.substr(5));
-    auto gpu = std::make_shared<cuda::DriverGpu>(cuda::SearchPath::of_process(), index);
+    std::shared_ptr<cuda::DriverGpu> gpu = open_gpu(name, index);
     machine.device = gpu->device();
     machine.sm = gpu->sm();
     machine.gpu = std::move(gpu);
