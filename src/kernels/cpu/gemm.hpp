@@ -33,6 +33,9 @@ struct GemmProblem {
   }
 };
 
+/// Extents, strides, offsets and factors of a MatMul or Gemm; no operands.
+GemmProblem gemm_extents(const Graph& graph, const Node& node);
+/// Everything.
 GemmProblem gemm_problem(const Plan& plan, const Group& group);
 
 /// What is done to a rectangle of the result when its sums are there: c, then the epilogue.

@@ -76,15 +76,21 @@ void from_gemm(const Graph& graph, const Node& node, const Gemm& op, GemmProblem
 
 }  // namespace
 
-GemmProblem gemm_problem(const Plan& plan, const Group& group) {
-  const Node& node = anchor_of(plan.graph, group);
+GemmProblem gemm_extents(const Graph& graph, const Node& node) {
   GemmProblem problem;
   if (const auto* op = node.as<Gemm>()) {
-    from_gemm(plan.graph, node, *op, problem);
-    if (problem.beta != 0) problem.c = operand_of(plan, group, node.input(2));
+    from_gemm(graph, node, *op, problem);
   } else {
-    from_matmul(plan.graph, node, problem);
+    from_matmul(graph, node, problem);
   }
+  return problem;
+}
+
+GemmProblem gemm_problem(const Plan& plan, const Group& group) {
+  const Node& node = anchor_of(plan.graph, group);
+  GemmProblem problem = gemm_extents(plan.graph, node);
+  if (node.kind() == OpKind::kGemm && problem.beta != 0)
+    problem.c = operand_of(plan, group, node.input(2));
   problem.a = operand_of(plan, group, node.input(0));
   problem.b = operand_of(plan, group, node.input(1));
   problem.output = output_index(group, stored_output(plan.graph, group));

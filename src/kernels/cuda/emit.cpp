@@ -297,6 +297,13 @@ void EpilogueEmitter::add_bias(ValueId bias) {
   label_ += "_bias";
 }
 
+void EpilogueEmitter::add_scaled(ValueId operand, double factor) {
+  const std::string load = add_operand(operand, result_);
+  add_line(factor == 1 ? "add(v[i], x[i])" : fmt::format("add(v[i], {} * x[i])", add_value(factor)),
+           load);
+  label_ += "_add";
+}
+
 void EpilogueEmitter::add_steps(const Group::Member& member) {
   for (const EpilogueStep& step : member.epilogue.steps) {
     if (step.cast) continue;  // the store converts

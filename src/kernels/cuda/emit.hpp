@@ -51,6 +51,8 @@ class EpilogueEmitter {
 
   /// acc = acc + bias[channel]
   void add_bias(ValueId bias);
+  /// acc = acc + factor * operand, which broadcasts to the result
+  void add_scaled(ValueId operand, double factor);
   /// All steps of a member's epilogue.
   void add_steps(const Group::Member& member);
 

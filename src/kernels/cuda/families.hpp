@@ -17,6 +17,7 @@ Row conv_sm80();         // dense and grouped Conv on mma.sync: fp16, bf16, tf32
 Row conv_portable();     // the same on wmma: fp16 from sm_70
 Row conv_simt();         // the same in exact fp32
 Row conv_direct_cuda();  // any Conv, one thread for a vector of channels of a pixel
+Row gemm_cuda();         // MatMul, Gemm
 Row pointwise();         // Unary, Binary, Where, Cast, Identity, BatchNorm, (De)Quantize, chains
 Row relayout();          // model layout <-> channels-last; also a plain copy
 Row concat();            // Concat that could not be a set of views

@@ -228,6 +228,7 @@ void emit_product(Kernel& kernel, std::string_view family, const Plan& plan, Val
   p.splits = std::max(static_cast<int>(ceil_div(p.depth_blocks, p.split_blocks)), 1);
   p.step_n = job.step_n;
   p.step_channel = job.step_channel;
+  p.channels_inside = job.channels_inside ? 1 : 0;
   p.alpha = job.alpha;
   p.y = output_parameters(plan, result);
   p.e = epilogue.parameters();

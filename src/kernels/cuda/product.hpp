@@ -85,6 +85,7 @@ struct ProductJob {
   ProductOperand a, b;
   StoreShape store;
   bool flat = false;  // Finish::kFlat
+  bool channels_inside = false;
   int step_n = 0, step_channel = 0;
   float alpha = 1;
 };

@@ -12,6 +12,7 @@ const std::vector<Row>& rows() {
       conv_portable(),
       conv_simt(),
       conv_direct_cuda(),
+      gemm_cuda(),
       pointwise(),        relayout(), concat(), transpose(),
       slice(),            pad(),      gather(), pool(),
       reduce(),           softmax(),  instance_norm(), lrn(),

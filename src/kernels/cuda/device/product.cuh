@@ -34,7 +34,13 @@ struct ProductTile {
   }
 };
 
-/// Bytes of the sums in shared memory.
+/// a / b, of which 32 bits are mostly enough: that is much faster.
+__device__ __forceinline__ i64 quotient(i64 a, int b) {
+  if (a >> 32 == 0) return static_cast<u32>(a) / static_cast<u32>(b);
+  return a / b;
+}
+
+/// Floats from row to row of the sums in shared memory.
 template <class Multiply>
 inline constexpr int kSumPitch = Multiply::kColumns + 8;
 
@@ -50,9 +56,18 @@ __device__ __forceinline__ void finish_vector(const ProductParameters& p, const 
   at.count = min(V, p.columns - column);
   if constexpr (kFinish == Finish::kFlat) {
     const i64 flat = (static_cast<i64>(tile.product) * p.a.rows + row) * p.columns + column;
-    at.pixel = static_cast<int>(flat % p.y.pixels);
-    at.channel = static_cast<int>(flat / p.y.pixels % p.y.channels);
-    at.n = static_cast<int>(flat / p.y.pixels / p.y.channels);
+    const int inner = p.channels_inside != 0 ? p.y.channels : p.y.pixels;
+    const i64 rest = quotient(flat, inner);
+    const auto first = static_cast<int>(flat - rest * inner);
+    if (p.channels_inside != 0) {
+      at.n = 0;
+      at.pixel = static_cast<int>(rest);
+      at.channel = first;
+    } else {
+      at.n = static_cast<int>(quotient(rest, p.y.channels));
+      at.channel = static_cast<int>(rest - static_cast<i64>(at.n) * p.y.channels);
+      at.pixel = first;
+    }
   } else {
     const u32 n = static_cast<u32>(row) / static_cast<u32>(p.y.pixels);
     at.pixel = row - static_cast<int>(n) * p.y.pixels;

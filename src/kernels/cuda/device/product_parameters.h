@@ -39,6 +39,7 @@ struct ProductParameters {
   // The result's position of row r, column c in product g: image r / y.pixels + g * step_n, pixel
   // r % y.pixels, channel c + g * step_channel.
   int step_n, step_channel;
+  int channels_inside;  // Finish::kFlat: channels are the innermost axis, not pixels
   float alpha;
   float* partial;      // [tile][split][row][column]
   unsigned* counters;  // one for each tile, zero between launches
