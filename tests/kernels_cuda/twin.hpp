@@ -107,6 +107,16 @@ class Twin {
     return plan;
   }
 
+  /// The kernels of all candidates.
+  std::vector<Kernel> kernels(const Row& row, const Device& device) const {
+    std::vector<Kernel> list;
+    for (const Candidate& candidate : row.family.candidates(graph, group, device)) {
+      const Plan planned = plan(row, device, candidate);
+      list.push_back(row.build(planned, planned.kernels[0]));
+    }
+    return list;
+  }
+
   /// Runs every candidate of the family (or only `only`) on the emulated device.
   void check(const Row& row, Device device, int only = -1) const {
     const Node& node = graph.node(group.members[0].anchor);
