@@ -213,6 +213,13 @@ class PlanChecker {
     };
     if (!row.epilogue || anchor.outputs.size() != 1)
       invalid("kernel '{}': {} takes no epilogue", kernel.name, row.name);
+    const auto& steps = member.epilogue.steps;
+    const auto operands = std::count_if(steps.begin(), steps.end(), [](const EpilogueStep& step) {
+      return step.operand != kNoValue;
+    });
+    if (std::ssize(steps) > row.most_steps + 1 || operands > row.most_operands)  // and a Cast
+      invalid("kernel '{}': {} takes no epilogue of {} steps and {} operands", kernel.name,
+              row.name, steps.size(), operands);
     const Shape& shape = value(anchor.outputs[0]).shape;
     check_value(anchor.outputs[0], shape);
     for (const EpilogueStep& step : member.epilogue.steps) {

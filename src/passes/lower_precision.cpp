@@ -78,7 +78,11 @@ class Lowering {
     for (std::size_t i = 0; i < graph_.node(id).inputs.size(); ++i) {
       const ValueId input = graph_.node(id).inputs[i];
       if (!is_float32(input) || kept(input)) continue;
-      if (graph_.value(input).is_constant() && graph_.users(input).size() == 1) {
+      const std::vector<NodeId>& readers = graph_.users(input);
+      const bool only_such = std::all_of(readers.begin(), readers.end(), [this](NodeId reader) {
+        return keeps_float32(graph_.node(reader));
+      });
+      if (graph_.value(input).is_constant() && only_such) {
         keep(input);
         continue;
       }

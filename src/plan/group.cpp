@@ -127,8 +127,8 @@ class Former {
   }
 
   void grow(Group::Member& member, const KernelFamily& row) {
-    std::optional<EpilogueStep> step = next_step(member);
-    for (; step; step = next_step(member)) append(member, *std::move(step));
+    std::optional<EpilogueStep> step = next_step(member, row);
+    for (; step; step = next_step(member, row)) append(member, *std::move(step));
     if (row.converts && (step = last_cast(member))) append(member, *std::move(step));
   }
 
@@ -152,7 +152,7 @@ class Former {
   }
 
   /// The pointwise node after member.result as a step, or nothing and perhaps a refusal.
-  std::optional<EpilogueStep> next_step(const Group::Member& member) {
+  std::optional<EpilogueStep> next_step(const Group::Member& member, const KernelFamily& row) {
     const ValueId result = member.result;
     const std::vector<NodeId>& users = graph_.users(result);
     const auto first = std::find_if(users.begin(), users.end(),
@@ -184,6 +184,17 @@ class Former {
                                          to_string(graph_.value(result).dtype)));
     }
     if (plan_.options.fusion == FusionLevel::kOff) return refuse("option", "--fusion off");
+    const auto& steps = member.epilogue.steps;
+    const auto operands = std::count_if(steps.begin(), steps.end(), [](const EpilogueStep& one) {
+      return one.operand != kNoValue;
+    });
+    if (std::ssize(steps) >= row.most_steps ||
+        (node.kind() == OpKind::kBinary && operands >= row.most_operands)) {
+      return refuse(
+          "epilogue-length",
+          fmt::format("the epilogue has {} steps and {} operands; {} takes {} and {}", steps.size(),
+                      operands, row.name, row.most_steps, row.most_operands));
+    }
 
     EpilogueStep step;
     step.node = user;

@@ -74,12 +74,16 @@ struct Work {
   double efficiency = 1;    // fraction of the peak rate the inner loop reaches, 0..1
 };
 
+inline constexpr int kNoLimit = 1 << 30;
+
 /// One row of a registry: a kernel family and what the planner must know of it.
 struct KernelFamily {
   std::string_view name;     // "conv_direct"
   std::string_view backend;  // "cpu", "cuda", "cudnn"
   LayoutRule layouts = LayoutRule::kModelOnly;
-  bool epilogue = false;  // takes any Epilogue on its single output
+  bool epilogue = false;         // takes any Epilogue on its single output
+  int most_steps = kNoLimit;     // of an epilogue
+  int most_operands = kNoLimit;  // of those that have one, likewise
   bool pitched = false;   // reads and writes channels-last with pitch > C (channel-offset views)
   bool converts = false;  // reads inputs of other float types than the members compute in, and
                           // stores its result as another

@@ -1,30 +1,28 @@
 // Each family of the GPU is listed here, once.
 #include "base/error.hpp"
+#include "kernels/cuda/device/epilogue_parameters.h"
 #include "kernels/cuda/families.hpp"
 
 namespace braze::cuda {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
-      conv_depthwise(),
-      conv_sm90(),
-      conv_sm80(),
-      conv_portable(),
-      conv_simt(),
-      conv_direct_cuda(),
-      gemm_cuda(),
-      pointwise(),        relayout(), concat(), transpose(),
-      slice(),            pad(),      gather(), pool(),
-      reduce(),           softmax(),  instance_norm(), lrn(),
-      resize(),           conv_transpose(),
-      host(),
+      conv_depthwise(),   conv_sm90(), conv_sm80(),     conv_portable(), conv_simt(),
+      conv_direct_cuda(), gemm_cuda(), pointwise(),     relayout(),      concat(),
+      transpose(),        slice(),     pad(),           gather(),        pool(),
+      reduce(),           softmax(),   instance_norm(), lrn(),           resize(),
+      conv_transpose(),   host(),
   };
   return all;
 }
 
 Registry registry() {
   Registry registry;
-  for (const Row& row : rows()) registry.push_back(row.family);
+  for (const Row& row : rows()) {
+    KernelFamily& family = registry.emplace_back(row.family);
+    family.most_steps = device::kMaxValues / 2;       // each has up to two values
+    family.most_operands = device::kMaxOperands - 1;  // the bias is one
+  }
   return registry;
 }
 

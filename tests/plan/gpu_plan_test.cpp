@@ -1,0 +1,102 @@
+// Plans for GPUs that are not here: conversions inside of kernels, limits of an epilogue, which
+// family runs what on which architecture; and that lower_precision() leaves a legal graph.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/verify.hpp"
+#include "kernels/cuda/families.hpp"
+#include "passes/lower_precision.hpp"
+#include "passes/net.hpp"
+#include "plan/make_plan.hpp"
+
+namespace braze::test {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Plan plan_for(const Graph& graph, int sm, FusionLevel fusion = FusionLevel::kFull) {
+  return make_plan(graph, cuda_device(sm), {fusion, false}, cuda::registry());
+}
+
+Net conv_relu() {
+  Net net;
+  const ValueId c = net.conv("conv", net.input("x", {1, 32, 16, 16}), 64, window2d(3, 1));
+  net.output(net.unary("relu", UnaryFn::kRelu, c));
+  return net;
+}
+
+std::vector<std::string> families_of(const Plan& plan) {
+  std::vector<std::string> families;
+  for (const KernelPlan& kernel : plan.kernels) families.push_back(kernel.family);
+  return families;
+}
+
+TEST(GpuPlan, ConvolutionAndEpilogueAreOneKernelWithTheModelsTypesAtItsBorders) {
+  for (const auto& [sm, family] : std::vector<std::pair<int, std::string>>{
+           {75, "conv_portable"}, {80, "conv_sm80"}, {86, "conv_sm80"}, {90, "conv_sm90"}}) {
+    Net net = conv_relu();
+    EXPECT_GT(lower_precision(net.graph, DType::kFloat16, false), 0);
+    verify(net.graph, "lower_precision");
+    const Plan plan = plan_for(net.graph, sm);
+    EXPECT_THAT(families_of(plan), ElementsAre(family));
+    EXPECT_THAT(plan.kernels[0].nodes, ElementsAre("conv", "relu"));
+    EXPECT_EQ(plan.kernels[0].group.casts.size(), 1U);
+    EXPECT_EQ(plan.graph.value(plan.graph.inputs[0]).dtype, DType::kFloat32);
+    EXPECT_EQ(plan.graph.value(plan.graph.outputs[0].value).dtype, DType::kFloat32);
+  }
+}
+
+TEST(GpuPlan, WithoutFusionConversionsAreKernels) {
+  Net net = conv_relu();
+  lower_precision(net.graph, DType::kFloat16, false);
+  const Plan plan = plan_for(net.graph, 80, FusionLevel::kOff);
+  EXPECT_THAT(families_of(plan), ElementsAre("pointwise", "conv_sm80", "pointwise", "pointwise"));
+}
+
+TEST(GpuPlan, ComputeTypesAtTheBordersNeedNoConversion) {
+  Net net = conv_relu();
+  lower_precision(net.graph, DType::kBFloat16, true);
+  verify(net.graph, "lower_precision");
+  const Plan plan = plan_for(net.graph, 80);
+  EXPECT_TRUE(plan.kernels[0].group.casts.empty());
+  EXPECT_EQ(plan.graph.value(plan.graph.inputs[0]).dtype, DType::kBFloat16);
+  EXPECT_EQ(plan.graph.value(plan.graph.outputs[0].value).dtype, DType::kBFloat16);
+}
+
+TEST(GpuPlan, AnInputConvertedForTwoReadersIsConvertedOnce) {
+  Net net;
+  const ValueId x = net.input("x", {1, 32, 16, 16});
+  net.output(net.conv("a", x, 64, window2d(3, 1)));
+  net.output(net.conv("b", x, 64, window2d(3, 1)));
+  lower_precision(net.graph, DType::kFloat16, false);
+  EXPECT_THAT(families_of(plan_for(net.graph, 80)),
+              ElementsAre("pointwise", "conv_sm80", "conv_sm80"));
+}
+
+TEST(GpuPlan, EpiloguesAreAsLongAsTheirParametersHaveRoom) {
+  Net net;
+  ValueId v = net.conv("conv", net.input("x", {1, 32, 16, 16}), 64, window2d(3, 1));
+  for (int i = 0; i < 20; ++i) v = net.add("add" + std::to_string(i), v, net.random({64, 1, 1}));
+  net.output(v);
+  const Plan plan = plan_for(net.graph, 80);
+  EXPECT_GT(plan.kernels.size(), 1U);
+  ASSERT_FALSE(plan.not_fused.empty());
+  EXPECT_EQ(plan.not_fused[0].rule, "epilogue-length");
+  EXPECT_THAT(plan.not_fused[0].reason, HasSubstr("conv_s"));
+  for (const KernelPlan& kernel : plan.kernels)
+    EXPECT_NO_THROW(cuda::builder(kernel.family)(plan, kernel));
+}
+
+TEST(GpuPlan, QuantisationKeepsItsScalesInFloat32) {
+  Net net;
+  const ValueId scale = net.scalar(0.1);
+  const ValueId q = net.op("q", Quantize{}, {net.input("x", {1, 8, 4, 4}), scale});
+  net.output(net.op("dq", Dequantize{}, {q, scale}));
+  lower_precision(net.graph, DType::kFloat16, true);
+  verify(net.graph, "lower_precision");
+  EXPECT_EQ(net.graph.value(scale).dtype, DType::kFloat32);
+}
+
+}  // namespace
+}  // namespace braze::test
