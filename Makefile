@@ -36,7 +36,7 @@ test: setup
 	tools/lint.py --format --layers
 	cmake --build build/dev -j $(JOBS)
 	tools/lint.py --tidy -j $(JOBS)
-	ctest --test-dir build/dev --output-on-failure -j $(JOBS)
+	VIRTUAL_ENV='$(CURDIR)/.venv' ctest --test-dir build/dev --output-on-failure -j $(JOBS)
 
 demo: setup build
 	$(PYTHON) demo/demo.py --braze build/release/bin/braze
@@ -55,7 +55,7 @@ format: setup
 asan: setup
 	@$(MAKE) --no-print-directory build/asan/build.ninja
 	cmake --build build/asan -j $(JOBS)
-	ctest --test-dir build/asan --output-on-failure -j $(JOBS)
+	VIRTUAL_ENV='$(CURDIR)/.venv' ctest --test-dir build/asan --output-on-failure -j $(JOBS)
 
 bench: setup build
 	$(PYTHON) bench/bench.py --braze build/release/bin/braze
