@@ -1,0 +1,49 @@
+// Our own cases on a real GPU, at every precision. Skipped, visibly, where there is none.
+#include <gtest/gtest.h>
+
+#include "support/onnx_case.hpp"
+
+namespace braze::test {
+namespace {
+
+/// Why no GPU can be used; "" if one can.
+std::string missing_gpu() {
+  for (const DeviceReport& report : devices()) {
+    if (report.name == "cuda") return report.usable ? "" : report.detail;
+  }
+  return "this build knows no GPUs";
+}
+
+class CasesOnGpu : public ::testing::TestWithParam<Precision> {};
+
+TEST_P(CasesOnGpu, AreRight) {
+  if (const std::string why = missing_gpu(); !why.empty()) GTEST_SKIP() << why;
+  Options options;
+  options.device = "cuda";
+  options.precision = GetParam();
+  int verified = 0;
+  for (const auto& folder : find_cases(std::filesystem::path(BRAZE_TESTS_DIR) / "cases")) {
+    SCOPED_TRACE(folder.filename().string());
+    const Result<Model> model = compile(folder / "model.onnx", options);
+    if (!model.ok()) {
+      EXPECT_NE(exit_code(model.error().code), 4) << model.error().message;
+      continue;  // refused, on every device
+    }
+    const Result<VerifyReport> report = model->verify(random_inputs(*model), true);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_TRUE(report->ok());
+    ++verified;
+  }
+  EXPECT_GT(verified, 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(Precisions, CasesOnGpu,
+                         ::testing::Values(Precision::kFp32, Precision::kTf32, Precision::kFp16,
+                                           Precision::kBf16),
+                         [](const auto& one) {
+                           constexpr const char* kNames[] = {"fp32", "tf32", "fp16", "bf16"};
+                           return kNames[static_cast<std::size_t>(one.param)];
+                         });
+
+}  // namespace
+}  // namespace braze::test
