@@ -37,13 +37,15 @@ TEST_P(CasesOnGpu, AreRight) {
   EXPECT_GT(verified, 100);
 }
 
+std::string name_of(const ::testing::TestParamInfo<Precision>& one) {
+  constexpr const char* kNames[] = {"fp32", "tf32", "fp16", "bf16"};
+  return kNames[static_cast<std::size_t>(one.param)];
+}
+
 INSTANTIATE_TEST_SUITE_P(Precisions, CasesOnGpu,
                          ::testing::Values(Precision::kFp32, Precision::kTf32, Precision::kFp16,
                                            Precision::kBf16),
-                         [](const auto& one) {
-                           constexpr const char* kNames[] = {"fp32", "tf32", "fp16", "bf16"};
-                           return kNames[static_cast<std::size_t>(one.param)];
-                         });
+                         name_of);
 
 }  // namespace
 }  // namespace braze::test
