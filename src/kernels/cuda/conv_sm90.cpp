@@ -103,17 +103,14 @@ Support supports(const Graph& graph, const Node& node, const Device& device) {
 
 ConvSm90TileShape tile_of(const Candidate& candidate) {
   const auto get = [&](const char* name) { return static_cast<int>(candidate.get(name, 1)); };
-  return {get("pixels"), get("channels"), get("split"), get("share")};
+  return {get("pixels"), get("channels"), get("split")};
 }
 
 std::vector<Candidate> candidates(const Graph& graph, const Group& group, const Device&) {
   std::vector<Candidate> list;
   for (const ConvSm90TileShape& tile :
        conv_sm90_tiles(conv_sm90_problem(graph, cpu::anchor_of(graph, group)))) {
-    list.push_back({{{"pixels", tile.pixels},
-                     {"channels", tile.channels},
-                     {"split", tile.split},
-                     {"share", tile.share}}});
+    list.push_back({{{"pixels", tile.pixels}, {"channels", tile.channels}, {"split", tile.split}}});
   }
   return list;
 }
@@ -122,8 +119,16 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
           const Device& device) {
   const ConvSm90Problem problem = conv_sm90_problem(graph, cpu::anchor_of(graph, group));
   const double peak = problem.dtype == DType::kFloat32 ? device.flops_tf32 : device.flops_fp16;
-  const double us = conv_sm90_us(problem, tile_of(candidate), device);
-  return cpu::streaming_work(graph, group, problem.flops(), problem.flops() / (us * 1e-6 * peak));
+  Work work = cpu::streaming_work(graph, group, problem.flops(), 1);
+  // Memory and the rest overlap, but not wholly: of candidates that memory bounds, too, the faster
+  // one is to be seen.
+  const double bandwidth =
+      work.dram_bytes < device.cache_bytes ? device.cache_bandwidth : device.dram_bandwidth;
+  const double memory_us = work.dram_bytes / bandwidth * 1e6;
+  const double other_us = conv_sm90_us(problem, tile_of(candidate), device);
+  const double us = std::max(memory_us, other_us) + 0.1 * std::min(memory_us, other_us);
+  work.efficiency = problem.flops() / (us * 1e-6 * peak);
+  return work;
 }
 
 /// Elements between adjacent pixels of an image that the TMA can read; nothing if it cannot: not
@@ -220,7 +225,7 @@ TensorMap weights_map(const ConvSm90Problem& problem, const ConvSm90TileShape& t
   map.swizzle_bytes = static_cast<std::uint32_t>(problem.step_bytes());
   map.extents = {u64(width), u64(problem.outputs)};
   map.strides = {u64(width) * size_of(problem.dtype)};
-  map.box = {u32(problem.step_channels()), u32(tile.channels / tile.share)};
+  map.box = {u32(problem.step_channels()), u32(tile.channels)};
   map.steps = {1, 1};
   return map;
 }
@@ -297,10 +302,10 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
 
   const DType stored = plan.graph.value(member.result).dtype;
   const std::string call = fmt::format(
-      "conv_sm90<ConvSm90Tile<{}, {}, {}, {}, {}, {}, {}>, Epilogue, {}, Store::{}>",
+      "conv_sm90<ConvSm90Tile<{}, {}, {}, {}, {}, {}>, Epilogue, {}, Store::{}>",
       problem.dtype == DType::kFloat32 ? "tf32" : device_type(problem.dtype), tile.pixels,
-      tile.channels, problem.step_bytes(), tile.split, tile.share, !problem.pointwise(),
-      device_type(stored), takes_vectors(plan, member.result, 8) ? "kVector" : "kEach");
+      tile.channels, problem.step_bytes(), tile.split, !problem.pointwise(), device_type(stored),
+      takes_vectors(plan, member.result, 8) ? "kVector" : "kEach");
   emit(result, kName, {"conv_sm90.cuh"}, epilogue.source(), "ConvSm90Parameters", call,
        tile.threads(), tile.blocks_per_sm());
 
@@ -308,12 +313,11 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
   // split are one tile for each cluster.
   std::int64_t clusters = tiles;
   if (tile.split == 1) {
-    const std::int64_t most =
-        std::max<std::int64_t>(1, plan.device.units * tile.blocks_per_sm() / tile.share);
+    const std::int64_t most = std::max<std::int64_t>(1, plan.device.units * tile.blocks_per_sm());
     clusters = ceil_div(tiles, ceil_div(tiles, most));
   }
-  result.grid.x = static_cast<std::uint32_t>(clusters * tile.cluster());
-  result.cluster = static_cast<std::uint32_t>(tile.cluster());
+  result.grid.x = static_cast<std::uint32_t>(clusters * tile.split);
+  result.cluster = static_cast<std::uint32_t>(tile.split);
   result.shared_bytes = static_cast<std::uint32_t>(
       device::ConvSm90Shared{tile.pixels, tile.channels, problem.step_bytes(), tile.split}.bytes);
   result.overlaps = true;

@@ -36,19 +36,16 @@ struct ConvSm90Problem {
 /// Of an anchor that the family supports.
 ConvSm90Problem conv_sm90_problem(const Graph& graph, const Node& node);
 
-/// What a block works on at a time, and what the blocks of a cluster share: weights, or the steps
-/// of a sum.
+/// What a cluster of `split` blocks, which share the steps of the sum, works on at a time.
 struct ConvSm90TileShape {
-  int pixels = 0, channels = 0, split = 1, share = 1;
+  int pixels = 0, channels = 0, split = 1;
 
-  [[nodiscard]] int cluster() const { return split * share; }
   [[nodiscard]] int threads() const { return pixels == 64 ? 160 : 384; }
   [[nodiscard]] int blocks_per_sm() const { return pixels == 64 && channels <= 128 ? 2 : 1; }
 };
 
 /// All that can run the problem.
 std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem);
-/// Tiles that a cluster does as one: its blocks share them, or have one each.
 std::int64_t tile_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile);
 /// Estimated time in the kernel, microseconds.
 double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,

@@ -10,9 +10,8 @@ namespace {
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-constexpr std::array<std::array<int, 2>, 11> kTiles = {{{64, 32},
+constexpr std::array<std::array<int, 2>, 10> kTiles = {{{64, 32},
                                                         {64, 64},
-                                                        {64, 96},
                                                         {64, 128},
                                                         {128, 64},
                                                         {128, 96},
@@ -27,55 +26,63 @@ constexpr std::array<std::array<int, 2>, 11> kTiles = {{{64, 32},
 std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem) {
   std::vector<ConvSm90TileShape> tiles;
   for (const auto& [pixels, channels] : kTiles) {
-    const std::int64_t narrower = channels == 32 ? 0 : channels == 256 ? 192 : channels - 64;
-    if (problem.outputs <= narrower) continue;
+    // Widths that are no power of two pay only where one tile has all outputs.
+    const bool odd = channels == 96 || channels == 192;
+    const int narrower = channels <= 64 ? 0 : odd ? channels * 2 / 3 : channels - 64;
+    if (problem.outputs <= narrower || (odd && problem.outputs > channels)) continue;
     if (pixels > 64 && problem.pixels() <= pixels / 2) continue;
     for (const int split : {1, 2, 4, 8}) {
       if (split > 1 && (problem.steps() < 2 * split || problem.pixels() > 1 << 20)) continue;
-      if (pixels / split < 8 || (split > 1 && pixels * channels > 128 * 128)) continue;
-      if (split > 4 && pixels > 64) continue;
+      if (split > 1 && (channels > 64 || pixels > 128 || split * pixels > 512)) continue;
       if (device::ConvSm90Shared{pixels, channels, problem.step_bytes(), split}.stages < 3)
         continue;
-      // Sharing filters between two blocks (multicast) took 1.3 to 2 times as long on an H200.
-      tiles.push_back({pixels, channels, split, 1});
+      tiles.push_back({pixels, channels, split});
     }
   }
   return tiles;
 }
 
 std::int64_t tile_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile) {
-  return ceil_div(ceil_div(problem.pixels(), tile.pixels), tile.share) *
-         ceil_div(problem.outputs, tile.channels);
+  return ceil_div(problem.pixels(), tile.pixels) * ceil_div(problem.outputs, tile.channels);
 }
 
-// A step of a block takes the longest of
+// Fitted to times of 905 kernels on an H200 (cycles; a clock from the peak of products). A step of
+// the sum takes the longest of
 //   its products: 4096 operations per cycle (fp16; tf32 half of it, of elements twice as wide);
 //   reading operands from, and the TMA's writing of them to, shared memory: 128 bytes per cycle;
-//   its bytes from the L2 cache, whose bandwidth the busy multiprocessors divide.
-// A multiprocessor does its blocks' tiles one after another; epilogues run partly beside the
-// products of the next tile. Left out: DRAM, which the planner adds.
+//   the TMA's walk over pixels;
+//   its bytes from the L2 cache, whose bandwidth the busy multiprocessors divide; weights, which
+//   all of them read at once, count more;
+// each times the blocks that share a multiprocessor; or of the latency of a block's own chain. A
+// multiprocessor does its blocks' tiles one after another. Left out: DRAM.
 double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
                     const Device& device) {
   const double peak = problem.dtype == DType::kFloat32 ? 2 * device.flops_tf32 : device.flops_fp16;
   const double clock = peak / (device.units * 4096.0);  // Hz
-  const double p = tile.pixels, k = tile.channels, row = problem.step_bytes();
-  const double blocks = static_cast<double>(tile_count(problem, tile)) * tile.cluster();
-  const double usable = tile.cluster() > 2 ? device.units * 10 / 11 : device.units;
+  const double p = tile.pixels, k = tile.channels, row = problem.step_bytes(), split = tile.split;
+  const double tiles = static_cast<double>(tile_count(problem, tile));
+  const double each = tile.split > 1 ? 1 : std::ceil(tiles / (device.units * tile.blocks_per_sm()));
+  const double blocks = std::ceil(tiles / each) * split;
+  const double usable = tile.split > 2 ? device.units * 10.0 / 11 : device.units;
+  const double on_one = std::ceil(blocks / usable);  // blocks of the busiest multiprocessor
+  const double together = std::min<double>(on_one, tile.blocks_per_sm());
+  const double rounds = tile.split > 1 ? std::ceil(on_one / tile.blocks_per_sm()) : each;
 
-  const double products = p * k * row / 4096;
-  const double shared = (p / 64 * (row / 32) * (64 + k) * 32 + (p + k) * row) / 128;
-  const double l2_share = std::min(64.0, device.cache_bandwidth / clock / std::min(blocks, usable));
-  const double l2 = (p + k / tile.share) * row / l2_share;
-  const double step = std::max({products, shared, l2, 40.0});
+  const double products = 0.92 * p * k * row / 4096;
+  const double shared = 0.69 * (p / 64 * (row / 32) * (64 + k) * 32 + (p + k) * row) / 128;
+  const double walk = (problem.pointwise() ? 1.06 : 1.54) * p;
+  const double l2_part =
+      std::min(85.0, 2.76 * device.cache_bandwidth / clock / std::min(blocks, usable));
+  const double l2 = (p + 1.2 * k) * row / l2_part;
+  const double latency = 138 + (tile.pixels == 64 ? 0.75 : 0.19) * k;
+  const double step = std::max(together * std::max({products, shared, walk, l2}), latency);
   const double steps = static_cast<double>(ceil_div(problem.steps(), tile.split));
 
-  double epilogue = 300 + p * k / 16;
-  if (tile.split > 1)
-    epilogue = 1000 + p * k / 16 / tile.split + p * k * 4 / 16 * (tile.split - 1) / tile.split;
-  const double in_turn = std::ceil(blocks / usable);
-  constexpr double kBegin = 1500;  // cycles until the first operands are there
-  const double cycles =
-      kBegin + (in_turn - 1) * (steps * step + 0.6 * epilogue) + (steps * step + epilogue);
+  double epilogue = 572 + 0.1 * p * k;
+  if (tile.split > 1) epilogue = 1070 + (0.052 / split + 0.218) * p * k;
+  epilogue *= 1 + 0.28 * (together - 1);
+  constexpr double kBegin = 1790;  // until the first operands are there
+  const double cycles = kBegin + rounds * steps * step + (1 + 1.45 * (rounds - 1)) * epilogue;
   return cycles / clock * 1e6;
 }
 

@@ -7,9 +7,8 @@
 // is what the TMA finds outside of the image: zeros. Blocks stay and walk over tiles, so the loads
 // of a tile run while the tile before is stored.
 //
-// A cluster of blocks either shares weights (kShare: neighbours in pixels; each loads a part of the
-// weights for all), or shares a tile's sum (kSplit: each does a part of the steps, then they send
-// each other their accumulators, and each finishes a part of the tile's pixels).
+// A cluster of kSplit blocks shares a tile's sum: each does a part of the steps, then they send
+// each other their accumulators, and each finishes a part of the tile's pixels.
 #pragma once
 
 #include "braze/conv_sm90_parameters.h"
@@ -19,11 +18,11 @@
 namespace braze::device {
 
 template <class ElementType, int kTilePixels, int kTileChannels, int kBytes, int kSplitBlocks,
-          int kShareBlocks, bool kByIm2col>
+          bool kByIm2col>
 struct ConvSm90Tile {
   using Element = ElementType;  // half, bfloat16, tf32
   static constexpr int kPixels = kTilePixels, kChannels = kTileChannels, kRowBytes = kBytes;
-  static constexpr int kSplit = kSplitBlocks, kShare = kShareBlocks, kCluster = kSplit * kShare;
+  static constexpr int kSplit = kSplitBlocks;
   static constexpr bool kIm2col = kByIm2col;
   static constexpr ConvSm90Shared kShared{kPixels, kChannels, kRowBytes, kSplit};
   static constexpr int kStages = kShared.stages;
@@ -36,7 +35,6 @@ struct ConvSm90Tile {
   static constexpr int kMathRegisters = 232, kLoadRegisters = 40;
   static constexpr int kStepChannels = kRowBytes / static_cast<int>(sizeof(Element));
   static constexpr int kExchangePitch = kChannels + 16;  // floats: rows fall on different banks
-  static_assert(kSplit == 1 || kShare == 1, "a cluster shares weights or a sum");
   static_assert(kStages >= 2, "the ring has at least two stages");
 };
 
@@ -76,9 +74,9 @@ struct ConvSm90Part {
   int begin, end;                // steps
 
   explicit __device__ __forceinline__ ConvSm90Part(const ConvSm90Parameters& p) {
-    rank = Tile::kCluster > 1 ? static_cast<int>(cluster_rank()) : 0;
-    first_tile = static_cast<int>(blockIdx.x) / Tile::kCluster;
-    stride = static_cast<int>(gridDim.x) / Tile::kCluster;
+    rank = Tile::kSplit > 1 ? static_cast<int>(cluster_rank()) : 0;
+    first_tile = static_cast<int>(blockIdx.x) / Tile::kSplit;
+    stride = static_cast<int>(gridDim.x) / Tile::kSplit;
     begin = Tile::kSplit > 1 ? rank * p.steps / Tile::kSplit : 0;
     end = Tile::kSplit > 1 ? (rank + 1) * p.steps / Tile::kSplit : p.steps;
   }
@@ -86,8 +84,7 @@ struct ConvSm90Part {
     return tile % p.channel_tiles * Tile::kChannels;
   }
   __device__ __forceinline__ int pixel(const ConvSm90Parameters& p, int tile) const {
-    const int row = tile / p.channel_tiles;
-    return (Tile::kShare > 1 ? row * Tile::kShare + rank : row) * Tile::kPixels;
+    return tile / p.channel_tiles * Tile::kPixels;
   }
 };
 
@@ -95,19 +92,11 @@ struct ConvSm90Part {
 template <class Tile>
 __device__ __forceinline__ void conv_sm90_load_weights(const ConvSm90Parameters& p,
                                                        const ConvSm90Memory<Tile>& memory,
-                                                       int stage, int rank, int step, int channel) {
+                                                       int stage, int step, int channel) {
   Barrier* const full = memory.full + stage;
   unsigned char* const to = memory.weights + stage * Tile::kChannels * Tile::kRowBytes;
   barrier_arrive_expect(full, Tile::kShared.stage);
-  const int x = step * Tile::kStepChannels;
-  if constexpr (Tile::kShare == 1) {
-    tma_load_2d(to, &p.weights, full, x, channel);
-  } else {
-    constexpr int kRows = Tile::kChannels / Tile::kShare;
-    constexpr u16 kAll = (1 << Tile::kShare) - 1;
-    tma_load_2d_multicast(to + rank * kRows * Tile::kRowBytes, &p.weights, full, x,
-                          channel + rank * kRows, kAll);
-  }
+  tma_load_2d(to, &p.weights, full, step * Tile::kStepChannels, channel);
 }
 
 /// One thread: fills the ring.
@@ -120,16 +109,14 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
   // Weights are no kernel's result: the first are asked for before this kernel's turn.
   int early = min(Tile::kStages, part.end - part.begin);
   for (int i = 0; i < early; ++i) {
-    conv_sm90_load_weights<Tile>(p, memory, i, part.rank, part.begin + i,
-                                 part.channel(p, part.first_tile));
+    conv_sm90_load_weights<Tile>(p, memory, i, part.begin + i, part.channel(p, part.first_tile));
   }
   grid_dependency_wait();
 
   Ring<Tile::kStages> ring;
   for (int tile = part.first_tile; tile < p.tiles; tile += part.stride) {
     const int channel = part.channel(p, tile);
-    int pixel = part.pixel(p, tile);
-    if (pixel >= p.pixels) pixel = 0;  // a cluster's last block: any will do
+    const int pixel = part.pixel(p, tile);
     const int n = pixel / p.y.pixels, rest = pixel % p.y.pixels;
     const int x = rest % p.width * p.stride_x + p.corner_x;
     const int y = rest / p.width * p.stride_y + p.corner_y;
@@ -141,7 +128,7 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
         --early;
       } else {
         barrier_wait(memory.empty + ring.stage, ring.parity ^ 1);
-        conv_sm90_load_weights<Tile>(p, memory, ring.stage, part.rank, step, channel);
+        conv_sm90_load_weights<Tile>(p, memory, ring.stage, step, channel);
       }
       unsigned char* const to = memory.activations + ring.stage * Tile::kPixels * Tile::kRowBytes;
       Barrier* const full = memory.full + ring.stage;
@@ -159,15 +146,10 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
   }
 }
 
-/// A warp has read a stage: tells all who write it.
+/// A warp has read a stage: tells who writes it.
 template <class Tile>
 __device__ __forceinline__ void conv_sm90_release(const ConvSm90Memory<Tile>& memory, int stage) {
-  const u32 lane = threadIdx.x % 32;
-  if constexpr (Tile::kShare == 1) {
-    if (lane == 0) barrier_arrive(memory.empty + stage);
-  } else {
-    if (lane < Tile::kShare) cluster_barrier_arrive(cluster_address(memory.empty + stage, lane));
-  }
+  if (threadIdx.x % 32 == 0) barrier_arrive(memory.empty + stage);
 }
 
 /// acc = the sum over the part's steps (one at least), for the warpgroup's pixels.
@@ -280,9 +262,13 @@ __device__ __forceinline__ void conv_sm90_finish(const ConvSm90Parameters& p,
                                                  int channel) {
   const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
   const Pixel pixels[2] = {{p, pixel + g}, {p, pixel + g + 8}};
-  constexpr int kTogether = Tile::kChannels % 64 == 0 ? 2 : 1;  // groups of 32 channels
+  // Groups of 32 channels. With 4, 256 threads have 32 KiB of an operand on its way, about what the
+  // bandwidth of DRAM times its latency is for a multiprocessor: where registers are left for it.
+  constexpr int kGroups = Tile::kChannels / 32;
+  constexpr bool kAll = Tile::kWarpgroups == 2 && Tile::kProducts == 1 && kGroups <= 4;
+  constexpr int kTogether = kAll ? kGroups : (kGroups % 2 == 0 ? 2 : 1);
   BRAZE_UNROLL
-  for (int q = 0; q < Tile::kChannels / 32; q += kTogether) {
+  for (int q = 0; q < kGroups; q += kTogether) {
     Vectors<Epilogue, Result, kStore, 2 * kTogether> vectors;
     BRAZE_UNROLL
     for (int i = 0; i < 2 * kTogether; ++i) {
@@ -407,7 +393,7 @@ __device__ __forceinline__ void conv_sm90(const ConvSm90Parameters& p) {
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < Tile::kStages; ++stage) {
       barrier_init(memory.full + stage, 1);
-      barrier_init(memory.empty + stage, Tile::kMathThreads / 32 * Tile::kShare);
+      barrier_init(memory.empty + stage, Tile::kMathThreads / 32);
     }
     if constexpr (Tile::kSplit > 1) barrier_init(memory.exchanged, 1);
     barrier_init_fence();
@@ -415,9 +401,8 @@ __device__ __forceinline__ void conv_sm90(const ConvSm90Parameters& p) {
       barrier_arrive_expect(memory.exchanged, Tile::kPixels * Tile::kChannels * 4);
   }
   __syncthreads();
-  if constexpr (Tile::kCluster > 1) cluster_arrive();
   // Nothing is sent to a block that has not begun; loads of its own come before.
-  if constexpr (Tile::kShare > 1) cluster_wait();
+  if constexpr (Tile::kSplit > 1) cluster_arrive();
 
   if (warp >= Tile::kMathThreads / 32) {
     if constexpr (Tile::kMovesRegisters) registers_down<Tile::kLoadRegisters>();
@@ -427,11 +412,6 @@ __device__ __forceinline__ void conv_sm90(const ConvSm90Parameters& p) {
     if constexpr (Tile::kMovesRegisters) registers_up<Tile::kMathRegisters>();
     if constexpr (Tile::kSplit > 1) cluster_wait();
     conv_sm90_compute<Tile, Epilogue, Result, kStore>(p, memory, part, warp);
-  }
-  // No block ends while others may write to it.
-  if constexpr (Tile::kShare > 1) {
-    cluster_arrive();
-    cluster_wait();
   }
 }
 
