@@ -60,6 +60,38 @@ TEST_P(ConvProduct, FirstLayerOfThreeChannels) {
   check(c, 0);
 }
 
+/// Tiles that end within a row, and tiles of several images.
+TEST_P(ConvProduct, ImagesOfFewChannels) {
+  ConvCase c = one();
+  c.x = {3, 3, 15, 18};
+  c.outputs = 40;
+  c.strides = {2, 2};
+  c.in = {};
+  c.after = 1;
+  check(c);
+  c.x = {2, 4, 9, 70};
+  c.kernel = {5, 4}, c.begin = {1, 2}, c.end = {0, 3};
+  c.strides = {1, 2};
+  c.outputs = 72;
+  c.in = {Layout::kChannelsLast, 4};
+  c.out = {};
+  check(c, 0);
+}
+
+TEST_P(ConvProduct, InfinityStaysInItsWindows) {
+  Twin twin(GetParam().dtype);
+  Tensor x = twin.values({1, 3, 12, 12});
+  for (const int i : {40, 150, 300}) x.as<float>()[i] = std::numeric_limits<float>::infinity();
+  const ValueId in = twin.input(x, DType::kFloat32, {});
+  const ValueId w = twin.constant(twin.values({16, 3, 3, 3}));
+  Conv conv;
+  conv.window = {{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}, AutoPad::kNotSet};
+  twin.anchor(conv, {in, w});
+  twin.store_as(GetParam().dtype, {Layout::kChannelsLast, 0});
+  twin.magnitude = 4 * 27;
+  twin.check(GetParam().row(), device(), 0);
+}
+
 TEST_P(ConvProduct, Pointwise) {
   ConvCase c = one();
   c.x = {2, 64, 6, 7};
@@ -203,6 +235,9 @@ TEST_P(ConvProduct, CompilesForItsDevice) {
   add(c, 1);
   c.kernel = {1, 1}, c.begin = c.end = {0, 0};
   add(c, 1);
+  c.x = {1, 3, 32, 32};
+  c.kernel = {7, 7}, c.strides = {2, 2}, c.begin = c.end = {3, 3};
+  add(c, 2);
   NvrtcCompiler compiler(nvrtc, sm, device_headers());
   EXPECT_EQ(compiler.compile(sources).size(), sources.size());
 }

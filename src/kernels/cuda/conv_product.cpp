@@ -69,11 +69,43 @@ ProductSize size_of(const ConvProblem& problem) {
           problem.channels * problem.taps()};
 }
 
+/// Bytes of shared memory that the input rows of a tile of pixels take, channels padded to 4, or 0
+/// where that does not pay or the windows are not whole chunks of 16 bytes apart.
+std::int64_t image_bytes(const ConvProblem& problem, const Arithmetic& arithmetic,
+                         const TileShape& tile) {
+  constexpr std::int64_t kMostBytes = 98304, kMostTaps = 64;
+  const std::int64_t tap = 4 * arithmetic.element_bytes(), taps = 16 / tap;  // of a chunk
+  const auto& [d, h, w] = problem.out;
+  const bool fits = arithmetic.multiplier == Multiplier::kMma && problem.groups == 1 &&
+                    problem.channels <= 4 && problem.taps() > 1 && problem.taps() <= kMostTaps &&
+                    problem.in[0] == 1 && d == 1 && problem.kernel[0] == 1 && problem.pad[0] == 0 &&
+                    problem.dilation[1] == 1 && problem.dilation[2] == 1 &&
+                    problem.stride[2] % taps == 0 && problem.stride[1] <= problem.kernel[1];
+  if (!fits) return 0;
+  const std::int64_t width = (w - 1) * problem.stride[2] + ceil_div(problem.kernel[2], taps) * taps;
+  const std::int64_t lines = (tile.rows + w - 2) / w + 1, images = (lines + h - 2) / h + 1;
+  const std::int64_t rows = (lines - images) * problem.stride[1] + images * problem.kernel[1];
+  const std::int64_t padded_rows =
+      problem.batch * ((h - 1) * problem.stride[1] + problem.kernel[1]);
+  const std::int64_t bytes = rows * ceil_div(width, taps) * 16;
+  const std::int64_t depth = problem.kernel[1] * ceil_div(problem.kernel[2], taps) * 16;
+  const std::int64_t weights = tile.columns * (ceil_div(depth, 128) * 128 + 16);
+  const std::int64_t sums = tile.rows * (tile.columns + 8) * 4;
+  const bool shared = weights + std::max(bytes, sums) <= kMostBytes;
+  return shared && padded_rows < (1 << 30) ? bytes : 0;
+}
+
 template <Multiplier kMultiplier>
 std::vector<Candidate> candidates(const Graph& graph, const Group& group, const Device& device) {
   const Node& node = cpu::anchor_of(graph, group);
-  return product_candidates(size_of(conv_problem(graph, node)),
-                            arithmetic_of(kMultiplier, compute_of(graph, node), device), device);
+  const ConvProblem problem = conv_problem(graph, node);
+  const Arithmetic arithmetic = arithmetic_of(kMultiplier, compute_of(graph, node), device);
+  std::vector<Candidate> list = product_candidates(size_of(problem), arithmetic, device);
+  std::erase_if(list, [&](const Candidate& candidate) {
+    return candidate.get("split", 1) > 1 &&
+           image_bytes(problem, arithmetic, product_tile(arithmetic, candidate)) != 0;
+  });
+  return list;
 }
 
 template <Multiplier kMultiplier>
@@ -82,8 +114,14 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const Node& node = cpu::anchor_of(graph, group);
   const ConvProblem problem = conv_problem(graph, node);
   const Arithmetic arithmetic = arithmetic_of(kMultiplier, compute_of(graph, node), device);
-  return cpu::streaming_work(graph, group, problem.flops(),
-                             product_efficiency(size_of(problem), arithmetic, candidate, device));
+  double efficiency = product_efficiency(size_of(problem), arithmetic, candidate, device);
+  // Few channels outside of an image are gathered one by one, at 0.3 TFLOP/s of an SM (measured).
+  constexpr double kGatherRate = 3e11;
+  const std::int64_t chunk = arithmetic.chunk();
+  const bool gathers = ceil_div(problem.channels, chunk) * chunk > 2 * problem.channels &&
+                       image_bytes(problem, arithmetic, product_tile(arithmetic, candidate)) == 0;
+  if (gathers) efficiency = std::min(efficiency, kGatherRate * device.units / arithmetic.peak);
+  return cpu::streaming_work(graph, group, problem.flops(), efficiency);
 }
 
 /// May chunks of adjacent channels of x be read at once, and does that not waste more than half?
@@ -152,6 +190,29 @@ ProductOperand pixels(Kernel& kernel, const Plan& plan, ValueId x, const ConvPro
   return operand;
 }
 
+/// The product with the input's rows in shared memory: one launch, no split.
+void use_image(ProductJob& job, Kernel& kernel, const ConvProblem& problem,
+               const std::vector<float>& weights) {
+  const std::int64_t taps = 4 / job.arithmetic.element_bytes();
+  const std::int64_t row = ceil_div(problem.kernel[2], taps) * taps;  // taps, padded
+  job.split = 1;
+  job.size.depth = problem.kernel[1] * row * 4;
+  job.filter_h = problem.kernel[1];
+  job.filter_w = problem.kernel[2];
+  job.a.rows.depth = static_cast<int>(problem.channels);
+  job.a.load = "kElements";
+  job.a.table_entries = 0;
+  const auto element = [&](std::int64_t, std::int64_t k, std::int64_t depth) {
+    const std::int64_t c = depth % 4, s = depth / 4 % row, r = depth / 4 / row;
+    if (c >= problem.channels || s >= problem.kernel[2]) return 0.0f;
+    const std::int64_t from =
+        ((k * problem.channels + c) * problem.kernel[1] + r) * problem.kernel[2] + s;
+    return weights[static_cast<std::size_t>(from)];
+  };
+  job.b = packed_operand(kernel, job.arithmetic, 1, problem.outputs, job.size.depth,
+                         job.tile.columns, job.tile.row_bytes, element);
+}
+
 template <Multiplier kMultiplier>
 Kernel build(const Plan& plan, const KernelPlan& kernel) {
   const Group& group = kernel.group;
@@ -189,8 +250,13 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
     const std::int64_t row = (g * problem.outputs + k) * problem.channels + c;
     return weights[static_cast<std::size_t>(row * problem.taps() + depth / channels)];
   };
-  job.b = packed_operand(result, job.arithmetic, problem.groups, problem.outputs, job.size.depth,
-                         job.tile.columns, job.tile.row_bytes, element);
+  job.image_bytes = image_bytes(problem, job.arithmetic, job.tile);
+  if (job.image_bytes != 0) {
+    use_image(job, result, problem, weights);
+  } else {
+    job.b = packed_operand(result, job.arithmetic, problem.groups, problem.outputs, job.size.depth,
+                           job.tile.columns, job.tile.row_bytes, element);
+  }
   job.store = store_shape(plan, member.result, problem.groups, problem.outputs);
   job.step_channel = static_cast<int>(problem.outputs);
 

@@ -240,7 +240,10 @@ void emit_product(Kernel& kernel, std::string_view family, const Plan& plan, Val
   const int ring =
       tile.stages * (tile.rows + tile.columns) * pitch + (p.table_entries != 0 ? table_bytes : 0);
   const int sums = tile.rows * (tile.columns + 8) * static_cast<int>(sizeof(float));
-  kernel.shared_bytes = static_cast<std::uint32_t>(std::max(ring, sums));
+  const bool image = job.image_bytes != 0;
+  const int weights = tile.columns * (p.b.depth * job.arithmetic.element_bytes() + 16);
+  kernel.shared_bytes = static_cast<std::uint32_t>(
+      image ? weights + std::max(static_cast<int>(job.image_bytes), sums) : std::max(ring, sums));
 
   Parameters parameters(p);
   parameters.point(p.a.data, job.a.data);
@@ -261,6 +264,21 @@ void emit_product(Kernel& kernel, std::string_view family, const Plan& plan, Val
   parameters.move_to(kernel);
 
   const char* finish = job.flat ? "kFlat" : job.store.along_pixels ? "kPixels" : "kChannels";
+  if (image) {
+    const std::string call =
+        fmt::format("product_of_image<{}, {}, {}, {}, {}, Store::{}, {}, Finish::{}, Epilogue>",
+                    multiplier_text(job), job.a.stored, job.filter_h, job.filter_w,
+                    device_type(plan.graph.value(result).dtype),
+                    job.store.at_once ? "kVector" : "kEach", job.store.vector, finish);
+    emit(kernel, family, {"product_image.cuh"}, epilogue.source(), "ProductParameters", call,
+         threads_of(tile, job.arithmetic.multiplier));
+    // Blocks stay for tile after tile of the same columns.
+    const std::int64_t resident = std::max<std::int64_t>(3 * plan.device.units / p.column_tiles, 1);
+    kernel.grid.x =
+        static_cast<std::uint32_t>(std::min<std::int64_t>(p.row_tiles, resident) * p.column_tiles);
+    kernel.overlaps = true;
+    return;
+  }
   const std::string call = fmt::format(
       "product<{}, {}, Rows::{}, Load::{}, {}, Load::{}, {}, {}, {}, Store::{}, {}, Finish::{}, "
       "Epilogue>",

@@ -88,6 +88,9 @@ struct ProductJob {
   bool channels_inside = false;
   int step_n = 0, step_channel = 0;
   float alpha = 1;
+  // Of a convolution whose input lies in shared memory as an image (device/product_image.cuh): the
+  // bytes of a tile's rows, or 0; the filter.
+  std::int64_t image_bytes = 0, filter_h = 0, filter_w = 0;
 };
 /// Writes the kernel: its source, parameters and launch.
 void emit_product(Kernel& kernel, std::string_view family, const Plan& plan, ValueId result,

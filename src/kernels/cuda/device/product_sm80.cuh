@@ -28,50 +28,64 @@ class MmaTile {
     }
   }
 
-  __device__ void multiply(const unsigned char* a, const unsigned char* b) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    // lane l names row l % 8 of matrix l / 8: (rows 0-7, 8-15) x (chunk 0, 1) of a; of b the same
-    // with chunks first
-    const int a_row = first_row() + lane % 16, a_chunk = lane / 16;
-    const int b_row = first_column() + lane % 8 + lane / 16 * 8, b_chunk = lane / 8 % 2;
+  static constexpr int kM = kTileRows / kWarpsM / 16;  // fragments of a warp
+  static constexpr int kN = kTileColumns / kWarpsN / 8;
+
+  // Lane l names row l % 8 of matrix l / 8: (rows 0-7, 8-15) x (chunk 0, 1) of a; of b the same
+  // with chunks first. Here, of the first fragment; others are 16 rows on.
+  static __device__ __forceinline__ int a_row() { return first_row() + lane() % 16; }
+  static __device__ __forceinline__ int a_chunk() { return lane() / 16; }
+  static __device__ __forceinline__ int b_row() {
+    return first_column() + lane() % 8 + lane() / 16 * 8;
+  }
+  static __device__ __forceinline__ int b_chunk() { return lane() / 8 % 2; }
+
+  /// load_a(fragment, i): rows 16 i of a warp, load_b(fragment, j): columns 16 j, at one depth.
+  template <class LoadA, class LoadB>
+  __device__ __forceinline__ void step(const LoadA& load_a, const LoadB& load_b) {
+    u32 fragment_a[kM][4], fragment_b[kN / 2][4];
     BRAZE_UNROLL
-    for (int step = 0; step < kRowBytes / 32; ++step) {
-      u32 fragment_a[kM][4], fragment_b[kN / 2][4];
+    for (int i = 0; i < kM; ++i) load_a(fragment_a[i], i);
+    BRAZE_UNROLL
+    for (int j = 0; j < kN / 2; ++j) load_b(fragment_b[j], j);
+    BRAZE_UNROLL
+    for (int i = 0; i < kM; ++i) {
       BRAZE_UNROLL
-      for (int i = 0; i < kM; ++i) {
-        ldmatrix_x4(fragment_a[i], a + Place::at(a_row + i * 16, 2 * step + a_chunk));
-        if constexpr (kRounds) {
-          BRAZE_UNROLL
-          for (int e = 0; e < 4; ++e)
-            fragment_a[i][e] = float_to_tf32(__uint_as_float(fragment_a[i][e]));
-        }
-      }
-      BRAZE_UNROLL
-      for (int j = 0; j < kN / 2; ++j)
-        ldmatrix_x4(fragment_b[j], b + Place::at(b_row + j * 16, 2 * step + b_chunk));
-      BRAZE_UNROLL
-      for (int i = 0; i < kM; ++i) {
-        BRAZE_UNROLL
-        for (int j = 0; j < kN; ++j) {
-          const u32 columns[2] = {fragment_b[j / 2][j % 2 * 2], fragment_b[j / 2][j % 2 * 2 + 1]};
-          if constexpr (kSame<T, tf32>) {
-            mma_m16n8k8_tf32(sum_[i][j], fragment_a[i], columns);
-          } else {
-            mma_m16n8k16<T>(sum_[i][j], fragment_a[i], columns);
-          }
+      for (int j = 0; j < kN; ++j) {
+        const u32 columns[2] = {fragment_b[j / 2][j % 2 * 2], fragment_b[j / 2][j % 2 * 2 + 1]};
+        if constexpr (kSame<T, tf32>) {
+          mma_m16n8k8_tf32(sum_[i][j], fragment_a[i], columns);
+        } else {
+          mma_m16n8k16<T>(sum_[i][j], fragment_a[i], columns);
         }
       }
     }
   }
 
+  __device__ void multiply(const unsigned char* a, const unsigned char* b) {
+    BRAZE_UNROLL
+    for (int k = 0; k < kRowBytes / 32; ++k) {
+      step(
+          [&](u32(&fragment)[4], int i) {
+            ldmatrix_x4(fragment, a + Place::at(a_row() + i * 16, 2 * k + a_chunk()));
+            if constexpr (kRounds) {
+              BRAZE_UNROLL
+              for (int e = 0; e < 4; ++e) fragment[e] = float_to_tf32(__uint_as_float(fragment[e]));
+            }
+          },
+          [&](u32(&fragment)[4], int j) {
+            ldmatrix_x4(fragment, b + Place::at(b_row() + j * 16, 2 * k + b_chunk()));
+          });
+    }
+  }
+
   __device__ void put(float* to, int pitch) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
     BRAZE_UNROLL
     for (int i = 0; i < kM; ++i) {
       BRAZE_UNROLL
       for (int j = 0; j < kN; ++j) {
-        float* const at =
-            to + (first_row() + i * 16 + lane / 4) * pitch + first_column() + j * 8 + lane % 4 * 2;
+        float* const at = to + (first_row() + i * 16 + lane() / 4) * pitch + first_column() +
+                          j * 8 + lane() % 4 * 2;
         store_vector<float, 2>(at, {sum_[i][j][0], sum_[i][j][1]});
         store_vector<float, 2>(at + 8 * pitch, {sum_[i][j][2], sum_[i][j][3]});
       }
@@ -79,11 +93,10 @@ class MmaTile {
   }
 
  private:
-  static constexpr int kM = kRows / kWarpsM / 16;  // fragments of a warp
-  static constexpr int kN = kColumns / kWarpsN / 8;
   static_assert(kM * kWarpsM * 16 == kRows && kN * kWarpsN * 8 == kColumns && kN % 2 == 0,
                 "warps take whole fragments, those of b in pairs");
 
+  static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static __device__ __forceinline__ int first_row() { return warp() / kWarpsN * kM * 16; }
   static __device__ __forceinline__ int first_column() { return warp() % kWarpsN * kN * 8; }
