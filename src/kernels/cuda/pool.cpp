@@ -30,6 +30,9 @@ Work work(const Graph& graph, const Group& group, const Candidate&, const Device
   return cpu::streaming_work(graph, group, outputs * taps, 0.2);
 }
 
+/// Taps of a window that are kept in registers at once.
+constexpr int kMostUnrolled = 9;
+
 Kernel build(const Plan& plan, const KernelPlan& kernel) {
   const Group& group = kernel.group;
   const Group::Member& member = group.members.front();
@@ -69,11 +72,13 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
   p.threads = outputs / vector;
   const bool pixels_together = y.stride_channel != 1 || y.channels == 1;
   const int threads = threads_for(p.threads, plan.device);
+  const bool unrolled = vector > 1 && p.in[0] == 1 && p.out[0] == 1 && p.kernel[0] == 1 &&
+                        p.pad[0] == 0 && p.kernel[1] * p.kernel[2] <= kMostUnrolled;
   emit(result, "pool", {"pool.cuh"}, epilogue.source(), "PoolParameters",
-       fmt::format("pool<{}, {}, {}, {}, Store::{}, {}, {}, {}, Epilogue>", device_type(x_type),
-                   device_type(y_type), op.fn == PoolFn::kMax, vector,
-                   vector > 1 ? "kVector" : "kEach", pixels_together, index_type(p.threads),
-                   threads),
+       fmt::format("pool<{}, {}, {}, {}, Store::{}, {}, {}, {}, {}, {}, Epilogue>",
+                   device_type(x_type), device_type(y_type), op.fn == PoolFn::kMax, vector,
+                   vector > 1 ? "kVector" : "kEach", unrolled ? p.kernel[1] : 0,
+                   unrolled ? p.kernel[2] : 0, pixels_together, index_type(p.threads), threads),
        threads);
   result.grid.x = p.threads == 0 ? 0 : blocks_for(p.threads, threads);
   result.overlaps = true;

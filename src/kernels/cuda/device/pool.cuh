@@ -1,4 +1,6 @@
-// Max and average pooling, 1-D to 3-D: a thread makes V channels of one pixel.
+// Max and average pooling, 1-D to 3-D: a thread makes V channels of one pixel. A small 2-D window
+// of channels that are read at once is known when the kernel is compiled: its loads are under way
+// together.
 #pragma once
 
 #include "braze/pool_parameters.h"
@@ -28,8 +30,39 @@ __device__ __forceinline__ PoolTaps pool_taps(const PoolParameters& p, int axis,
   return taps;
 }
 
-template <class X, class Y, bool kMax, int V, Store kStore, bool kPixelsTogether, class Index,
-          int kThreads, class Epilogue>
+/// v = max or sum over a window of kHeight x kWidth at x, the first of an image's channels.
+template <bool kMax, int kHeight, int kWidth, class In, int V>
+__device__ __forceinline__ void pool_window(float (&v)[V], const PoolParameters& p, const In* x,
+                                            const PoolTaps& h, const PoolTaps& w) {
+  using Taps = Vector<In, V>;
+  BRAZE_UNROLL
+  for (int j = 0; j < kHeight; ++j) {
+    const i64 row = (h.start + j * p.dilation[1]) * p.x_axis[1];
+    Taps in[kWidth];
+    BRAZE_UNROLL
+    for (int k = 0; k < kWidth; ++k) {
+      const i64 at = row + (w.start + k * p.dilation[2]) * p.x_axis[2];
+      if (j >= h.begin && j < h.end && k >= w.begin && k < w.end) {
+        in[k] = *reinterpret_cast<const Taps*>(x + at);
+      } else {
+        BRAZE_UNROLL
+        for (int c = 0; c < V; ++c) in[k].at[c] = from_float<In>(kMax ? -kInfinity : 0.0f);
+      }
+    }
+    BRAZE_UNROLL
+    for (int k = 0; k < kWidth; ++k) {
+      BRAZE_UNROLL
+      for (int c = 0; c < V; ++c) {
+        const float tap = to_float(in[k].at[c]);
+        v[c] = kMax ? maximum(v[c], tap) : v[c] + tap;
+      }
+    }
+  }
+}
+
+/// kHeight, kWidth: of the window, or 0 where it comes with p.
+template <class X, class Y, bool kMax, int V, Store kStore, int kHeight, int kWidth,
+          bool kPixelsTogether, class Index, int kThreads, class Epilogue>
 __device__ __forceinline__ void pool(const PoolParameters& p) {
   launch_dependents();
   grid_dependency_wait();
@@ -45,26 +78,30 @@ __device__ __forceinline__ void pool(const PoolParameters& p) {
   float v[V];
   BRAZE_UNROLL
   for (int i = 0; i < V; ++i) v[i] = kMax ? -kInfinity : 0.0f;
-  for (int i = d.begin; i < d.end; ++i) {
-    const X
-    *const plane = x + (d.start + i * p.dilation[0]) * p.x_axis[0];
-    for (int j = h.begin; j < h.end; ++j) {
+  if constexpr (kHeight > 0) {
+    pool_window<kMax, kHeight, kWidth>(v, p, x, h, w);
+  } else {
+    for (int i = d.begin; i < d.end; ++i) {
       const X
-      *const row = plane + (h.start + j * p.dilation[1]) * p.x_axis[1];
-      for (int k = w.begin; k < w.end; ++k) {
+      *const plane = x + (d.start + i * p.dilation[0]) * p.x_axis[0];
+      for (int j = h.begin; j < h.end; ++j) {
         const X
-        *const pixel = row + (w.start + k * p.dilation[2]) * p.x_axis[2];
-        float in[V];
-        if constexpr (kStore == Store::kVector) {
-          load_vector < X
-          , V > (in, pixel);
-        } else {
+        *const row = plane + (h.start + j * p.dilation[1]) * p.x_axis[1];
+        for (int k = w.begin; k < w.end; ++k) {
+          const X
+          *const pixel = row + (w.start + k * p.dilation[2]) * p.x_axis[2];
+          float in[V];
+          if constexpr (kStore == Store::kVector) {
+            load_vector < X
+            , V > (in, pixel);
+          } else {
+            BRAZE_UNROLL
+            for (int c = 0; c < V; ++c)
+              in[c] = c < at.count ? to_float(pixel[c * p.x_channel]) : 0.0f;
+          }
           BRAZE_UNROLL
-          for (int c = 0; c < V; ++c)
-            in[c] = c < at.count ? to_float(pixel[c * p.x_channel]) : 0.0f;
+          for (int c = 0; c < V; ++c) v[c] = kMax ? maximum(v[c], in[c]) : v[c] + in[c];
         }
-        BRAZE_UNROLL
-        for (int c = 0; c < V; ++c) v[c] = kMax ? maximum(v[c], in[c]) : v[c] + in[c];
       }
     }
   }
