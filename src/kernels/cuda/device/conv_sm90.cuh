@@ -265,7 +265,8 @@ __device__ __forceinline__ void conv_sm90_finish(const ConvSm90Parameters& p,
   // Groups of 32 channels. With 4, 256 threads have 32 KiB of an operand on its way, about what the
   // bandwidth of DRAM times its latency is for a multiprocessor: where registers are left for it.
   constexpr int kGroups = Tile::kChannels / 32;
-  constexpr bool kAll = Tile::kWarpgroups == 2 && Tile::kProducts == 1 && kGroups <= 4;
+  constexpr bool kAll =
+      Tile::kWarpgroups == 2 && Tile::kProducts == 1 && kGroups <= 4 && kStore == Store::kVector;
   constexpr int kTogether = kAll ? kGroups : (kGroups % 2 == 0 ? 2 : 1);
   BRAZE_UNROLL
   for (int q = 0; q < kGroups; q += kTogether) {
