@@ -220,17 +220,29 @@ __device__ __forceinline__ void reduce(const ReduceParameters& p) {
     reduce_offsets<Index>(p.kept, p.kept_axes, static_cast<Index>(group), x_at, y_at);
     const T* const x = static_cast<const T*>(p.x) + x_at;
     const i64 step = static_cast<i64>(TY) * gridDim.y;
-    for (i64 term = static_cast<i64>(blockIdx.y) * TY + ty; term < p.terms; term += step) {
-      i64 at = 0, unused = 0;
-      if (p.reduced_axes == 1) {
-        at = term * p.reduced[0].from;
-      } else {
-        reduce_offsets<Index>(p.reduced, p.reduced_axes, static_cast<Index>(term), at, unused);
-      }
-      C in[V];
-      load_elements<T, (V > 1)>(in, x + at, 1);
+    constexpr int kAhead = V > 1 || sizeof(C) > 4 ? 4 : 8;  // loads that are under way together
+    for (i64 term = static_cast<i64>(blockIdx.y) * TY + ty; term < p.terms; term += kAhead * step) {
+      i64 at[kAhead];
       BRAZE_UNROLL
-      for (int i = 0; i < V; ++i) state[i] = Op::add(state[i], in[i], term);
+      for (int j = 0; j < kAhead; ++j) {
+        at[j] = min(term + j * step, p.terms - 1);
+        if (p.reduced_axes == 1) {
+          at[j] *= p.reduced[0].from;
+        } else {
+          i64 from = 0, unused = 0;
+          reduce_offsets<Index>(p.reduced, p.reduced_axes, static_cast<Index>(at[j]), from, unused);
+          at[j] = from;
+        }
+      }
+      C in[kAhead][V];
+      BRAZE_UNROLL
+      for (int j = 0; j < kAhead; ++j) load_elements<T, (V > 1)>(in[j], x + at[j], 1);
+      BRAZE_UNROLL
+      for (int j = 0; j < kAhead; ++j) {
+        if (term + j * step >= p.terms) break;
+        BRAZE_UNROLL
+        for (int i = 0; i < V; ++i) state[i] = Op::add(state[i], in[j][i], term + j * step);
+      }
     }
   }
   reduce_tree<Op, V, TX, TY>(state, shared, tx, ty);
