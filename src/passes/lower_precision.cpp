@@ -44,11 +44,11 @@ class Lowering {
     return insert(graph_, Cast{to}, {from}, graph_.value(from).name + suffix, {});
   }
 
-  /// Readers of `from`, all but `except`, read `to`.
+  /// Readers of `from`, all but `except` and those that stay in float32, read `to`.
   void reroute(ValueId from, ValueId to, NodeId except) {
     const std::vector<NodeId> readers = graph_.users(from);
     for (const NodeId reader : readers) {
-      if (reader == except) continue;
+      if (reader == except || keeps_float32(graph_.node(reader))) continue;
       std::vector<ValueId>& operands = graph_.node(reader).inputs;
       std::replace(operands.begin(), operands.end(), from, to);
     }

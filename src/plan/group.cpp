@@ -118,6 +118,7 @@ class Former {
     taken_[static_cast<std::size_t>(anchor)] = true;
     if (row.epilogue && graph_.node(anchor).outputs.size() == 1) grow(member, row);
     kernel.group.casts = casts_[anchor];
+    for (const EpilogueStep& step : member.epilogue.steps) take_casts(step.node, row, kernel.group);
     kernel.kind = row.name == "reference"   ? KernelKind::kReference
                   : member.epilogue.empty() ? KernelKind::kSingle
                                             : KernelKind::kEpilogue;
@@ -130,6 +131,17 @@ class Former {
     std::optional<EpilogueStep> step = next_step(member, row);
     for (; step; step = next_step(member, row)) append(member, *std::move(step));
     if (row.converts && (step = last_cast(member))) append(member, *std::move(step));
+  }
+
+  /// What the node of a step would have converted as an anchor, its kernel converts, if it can.
+  void take_casts(NodeId step, const KernelFamily& row, Group& group) {
+    for (const NodeId cast : casts_[step]) {
+      if (row.converts) {
+        group.casts.push_back(cast);
+      } else {
+        taken_[static_cast<std::size_t>(cast)] = false;
+      }
+    }
   }
 
   void append(Group::Member& member, EpilogueStep step) {

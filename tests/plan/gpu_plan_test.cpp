@@ -64,6 +64,16 @@ TEST(GpuPlan, ComputeTypesAtTheBordersNeedNoConversion) {
   EXPECT_EQ(plan.graph.value(plan.graph.outputs[0].value).dtype, DType::kBFloat16);
 }
 
+TEST(GpuPlan, AnOperandOfAnEpilogueIsConvertedInside) {
+  Net net;
+  const ValueId c = net.conv("conv", net.input("x", {1, 32, 16, 16}), 64, window2d(3, 1));
+  net.output(net.mul("scale", c, net.input("s", {1, 64, 1, 1})));
+  lower_precision(net.graph, DType::kFloat16, false);
+  const Plan plan = plan_for(net.graph, 90);
+  EXPECT_THAT(families_of(plan), ElementsAre("conv_sm90"));
+  EXPECT_EQ(plan.kernels[0].group.casts.size(), 2U);
+}
+
 TEST(GpuPlan, AnInputConvertedForTwoReadersIsConvertedOnce) {
   Net net;
   const ValueId x = net.input("x", {1, 32, 16, 16});
