@@ -129,8 +129,9 @@ class Former {
 
   void grow(Group::Member& member, const KernelFamily& row) {
     std::optional<EpilogueStep> step = next_step(member, row);
-    for (; step; step = next_step(member, row)) append(member, *std::move(step));
-    if (row.converts && (step = last_cast(member))) append(member, *std::move(step));
+    for (; step; step = next_step(member, row)) append(member, *step);
+    if (row.converts) step = last_cast(member);
+    if (step) append(member, *step);
   }
 
   /// What the node of a step would have converted as an anchor, its kernel converts, if it can.
@@ -144,10 +145,10 @@ class Former {
     }
   }
 
-  void append(Group::Member& member, EpilogueStep step) {
+  void append(Group::Member& member, const EpilogueStep& step) {
     taken_[static_cast<std::size_t>(step.node)] = true;
     member.result = graph_.node(step.node).output();
-    member.epilogue.steps.push_back(std::move(step));
+    member.epilogue.steps.push_back(step);
   }
 
   /// The Cast that is the only reader of the result, done while storing.

@@ -197,7 +197,7 @@ inline constexpr NvrtcResult kNvrtcCompilation = 6;
 // ---- Tables
 
 // clang-format off
-#define BRAZE_MEMBER(member, symbol, parameters) int (*member) parameters = nullptr;
+#define BRAZE_MEMBER(member, symbol, parameters) int (*member) parameters = nullptr;  // NOLINT(bugprone-macro-parentheses): declarators
 // clang-format on
 struct DriverTable {
   BRAZE_DRIVER_FUNCTIONS(BRAZE_MEMBER)

@@ -33,7 +33,7 @@ Row instance_norm();     // InstanceNorm
 Row lrn();               // Lrn
 Row resize();            // Resize
 Row conv_transpose();    // ConvTranspose
-Row host();  // anything, on the CPU, through graph/interpret
+Row host();              // anything, on the CPU, through graph/interpret
 
 /// All rows, in order of preference.
 const std::vector<Row>& rows();

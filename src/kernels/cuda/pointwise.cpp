@@ -338,7 +338,7 @@ class Emitter {
     if (axes_.empty()) axes_.push_back({1, Ints(operands_.size() + 1, 1)});
     std::size_t smallest = size_of(result_);
     for (const Operand& operand : operands_) {
-      if (operand.strides.size() > 0) smallest = std::min(smallest, size_of(operand.dtype));
+      if (!operand.strides.empty()) smallest = std::min(smallest, size_of(operand.dtype));
     }
     for (vector_ = static_cast<int>(16 / smallest); vector_ > 1; vector_ /= 2) {
       if (takes(vector_)) break;
