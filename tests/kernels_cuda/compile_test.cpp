@@ -8,7 +8,7 @@ namespace {
 TEST(CudaSources, CompileForEveryArchitecture) {
   std::shared_ptr<const Nvrtc> nvrtc;
   try {
-    nvrtc = open_nvrtc(SearchPath{});
+    nvrtc = open_nvrtc(SearchPath::of_process());
   } catch (const Exception& failure) {
     GTEST_SKIP() << failure.what();
   }

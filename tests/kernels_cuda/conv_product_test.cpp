@@ -207,7 +207,7 @@ TEST_P(ConvProduct, SplitsCanBeLaunchedAgain) {
 TEST_P(ConvProduct, CompilesForItsDevice) {
   std::shared_ptr<const Nvrtc> nvrtc;
   try {
-    nvrtc = open_nvrtc(SearchPath{});
+    nvrtc = open_nvrtc(SearchPath::of_process());
   } catch (const Exception& failure) {
     GTEST_SKIP() << failure.what();
   }

@@ -1,5 +1,7 @@
 #include "exec/cuda/nvrtc.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -104,6 +106,20 @@ class Program {
 
 }  // namespace
 
+namespace {
+
+/// NVRTC opens a second library by its bare name, which the dynamic linker finds outside of its
+/// folders only if it is loaded already. PyPI's has several in its folder.
+void open_builtins(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const auto& file : std::filesystem::directory_iterator(folder, ignored)) {
+    if (file.path().filename().string().starts_with("libnvrtc-builtins.so"))
+      dlopen(file.path().c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<const Nvrtc> open_nvrtc(const SearchPath& search, int sm, Version driver) {
   auto nvrtc = std::make_shared<Nvrtc>();
   const Search found = open_library(Library::kNvrtc, search, [&](const OpenLibrary& library) {
@@ -111,7 +127,10 @@ std::shared_ptr<const Nvrtc> open_nvrtc(const SearchPath& search, int sm, Versio
     if (!load(*nvrtc)) return fmt::format("it is not a whole NVRTC");
     return refusal(*nvrtc, sm, driver);
   });
-  if (found.library != nullptr) return nvrtc;
+  if (found.library != nullptr) {
+    open_builtins(found.library->path().parent_path());
+    return nvrtc;
+  }
   fail(ErrorCode::kDevice, "kernels cannot be compiled{}: {}",
        sm == 0 ? "" : fmt::format(" for sm_{}, which needs {}", sm, needed(sm)),
        found.explain(Library::kNvrtc));
