@@ -206,11 +206,14 @@ def main():
             row = measure(json.loads(line))
         except Exception as error:  # noqa: BLE001: one case, not the rest
             row = {"failed": f"{type(error).__name__}: {error}"}
-        print(json.dumps(row), file=results, flush=True)
         gc.collect()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()  # ends this process if the GPU has failed
-            torch.cuda.empty_cache()
+        try:
+            if torch.cuda.is_available():
+                torch.cuda.synchronize()
+                torch.cuda.empty_cache()
+        except RuntimeError as error:  # this process has lost the GPU: the next case needs another
+            row = {"failed": f"{type(error).__name__}: {error}", "ended": True} | row
+        print(json.dumps(row), file=results, flush=True)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,12 @@ class Worker:
             if not selector.select(timeout):
                 return self.stop(f"not done after {timeout:.0f} s")
         line = self.process.stdout.readline()
-        return json.loads(line) if line else self.stop("the measuring process ended")
+        if not line:
+            return self.stop("the measuring process ended")
+        row = json.loads(line)
+        if row.pop("ended", False):
+            self.stop()
+        return row
 
     def stop(self, reason=""):
         """Ends the process and the Braze it may be running."""

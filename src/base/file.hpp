@@ -11,6 +11,19 @@
 
 namespace braze {
 
+/// A file descriptor that is closed on the way out.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor();
+  [[nodiscard]] int get() const { return fd_; }  ///< below 0: none was opened
+
+ private:
+  int fd_;
+};
+
 /// A regular file, read-only in memory. Its pages are read when first touched. Whoever truncates
 /// the file while it is mapped ends the process; replacing it by rename (as FileWriter does) is
 /// safe.

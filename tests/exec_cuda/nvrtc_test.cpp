@@ -1,6 +1,7 @@
 // Choosing an NVRTC and compiling with it: a stand-in everywhere, the real one where it is found.
 #include "exec/cuda/nvrtc.hpp"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include "exec_cuda/fakes.hpp"
@@ -34,6 +35,13 @@ TEST(Nvrtc, TheNewestThatCompilesForTheSm) {
   EXPECT_EQ(open_nvrtc(both(), 90)->library->version().major, 13);
   EXPECT_EQ(open_nvrtc(both(), 70)->library->version().major, 12);
   EXPECT_THAT(open_nvrtc(both(), 75)->archs, testing::ElementsAre(75, 80, 86, 89, 90, 100));
+}
+
+// The one of PyPI asks for it by its bare name, and the dynamic linker does not know that folder.
+TEST(Nvrtc, TheLibraryBesideItIsLoadedToo) {
+  open_nvrtc(only(fakes("cuda13")));
+  const std::filesystem::path builtins = fakes("cuda13") / "libnvrtc-builtins.so.13.3";
+  EXPECT_NE(dlopen(builtins.c_str(), RTLD_NOW | RTLD_NOLOAD), nullptr);
 }
 
 TEST(Nvrtc, NotNewerThanTheDriver) {

@@ -18,6 +18,7 @@ endfunction()
 
 add_fake(driver libcuda.so.1 driver.cpp)
 add_fake(cuda13 libnvrtc.so.13 nvrtc.cpp FAKE_MAJOR=13 FAKE_ARCHS=75,80,86,89,90,100)
+add_fake(cuda13 libnvrtc-builtins.so.13.3 versions.cpp)
 add_fake(cuda12 libnvrtc.so.12 nvrtc.cpp FAKE_MAJOR=12 FAKE_ARCHS=70,75,80,86,89,90)
 add_fake(cuda13 libcudnn.so.9 versions.cpp)
 add_fake(cuda13 libcudart.so.13 versions.cpp)

@@ -13,6 +13,7 @@
 #include <map>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 
 namespace braze::cuda {
 namespace {
@@ -32,20 +33,6 @@ struct Header {
   Hash128 checksum;
 };
 static_assert(sizeof(Header) == 48, "a header has no padding");
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
 
 bool read_all(int fd, void* data, std::size_t bytes) {
   auto* next = static_cast<char*>(data);

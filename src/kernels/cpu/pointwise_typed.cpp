@@ -28,24 +28,19 @@ void map_row(Y* y, std::int64_t cols, const F& f, const Columns... x) {
 template <class... T>
 struct Types {};
 
-template <class Y, class... X
-, std::size_t... I, class F,
-    class... Step > void map_rows(const Chunk& chunk, const TypedArguments& arguments,
-                                  Types<Y, X...>, std::index_sequence<I...>, const F& f,
-                                  Step... step) {
+template <class Y, class... X, std::size_t... I, class F, class... Step>
+void map_rows(const Chunk& chunk, const TypedArguments& arguments, Types<Y, X...>,
+              std::index_sequence<I...>, const F& f, Step... step) {
   for (std::int64_t r = 0; r < chunk.shape.rows; ++r) {
-    map_row(
-        static_cast<Y*>(arguments.y) + r * chunk.y_row, chunk.shape.cols, f, Column<X, Step> {
-          static_cast < const X
-          * > (arguments.x[I]) + r *chunk.x_row[I], step
-        }...);
+    map_row(static_cast<Y*>(arguments.y) + r * chunk.y_row, chunk.shape.cols, f,
+            Column<X, Step>{static_cast<const X*>(arguments.x[I]) + r * chunk.x_row[I], step}...);
   }
 }
 
 /// y[r][c] = f(x0[r][c], ...) over a chunk. Operands whose columns are adjacent, or one for a row,
 /// get loops of their own, which the compiler turns into vector code.
-template <class Y, class... X
-, class F > void for_chunk(const Chunk& chunk, const TypedArguments& arguments, const F& f) {
+template <class Y, class... X, class F>
+void for_chunk(const Chunk& chunk, const TypedArguments& arguments, const F& f) {
   const auto run = [&](auto... step) {
     map_rows(chunk, arguments, Types<Y, X...>{}, std::index_sequence_for<X...>{}, f, step...);
   };

@@ -161,13 +161,7 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
 }  // namespace
 
 Row conv_depthwise() {
-  KernelFamily family;
-  family.name = "conv_depthwise";
-  family.backend = "cuda";
-  family.layouts = LayoutRule::kEach;
-  family.epilogue = true;
-  family.pitched = true;
-  family.converts = true;
+  KernelFamily family = image_family("conv_depthwise");
   family.supports = supports;
   family.candidates = cpu::only_candidate;
   family.work = work;

@@ -124,13 +124,7 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
 }  // namespace
 
 Row conv_direct_cuda() {
-  KernelFamily family;
-  family.name = "conv_direct_cuda";
-  family.backend = "cuda";
-  family.layouts = LayoutRule::kEach;
-  family.epilogue = true;
-  family.pitched = true;
-  family.converts = true;
+  KernelFamily family = image_family("conv_direct_cuda");
   family.supports = supports;
   family.work = work;
   return {family, build};

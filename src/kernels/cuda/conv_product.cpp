@@ -269,13 +269,7 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
 
 template <Multiplier kMultiplier>
 Row row(std::string_view name) {
-  KernelFamily family;
-  family.name = name;
-  family.backend = "cuda";
-  family.layouts = LayoutRule::kEach;
-  family.epilogue = true;
-  family.pitched = true;
-  family.converts = true;
+  KernelFamily family = image_family(name);
   family.supports = supports<kMultiplier>;
   family.candidates = candidates<kMultiplier>;
   family.work = work<kMultiplier>;

@@ -381,13 +381,7 @@ ConvSm90Problem conv_sm90_problem(const Graph& graph, const Node& node) {
 }
 
 Row conv_sm90() {
-  KernelFamily family;
-  family.name = kName;
-  family.backend = "cuda";
-  family.layouts = LayoutRule::kEach;
-  family.epilogue = true;
-  family.pitched = true;
-  family.converts = true;
+  KernelFamily family = image_family(kName);
   family.supports = supports;
   family.candidates = candidates;
   family.work = work;

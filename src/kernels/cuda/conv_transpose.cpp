@@ -267,13 +267,7 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
 }  // namespace
 
 Row conv_transpose() {
-  KernelFamily family;
-  family.name = "conv_transpose";
-  family.backend = "cuda";
-  family.layouts = LayoutRule::kEach;
-  family.epilogue = true;
-  family.pitched = true;
-  family.converts = true;
+  KernelFamily family = image_family("conv_transpose");
   family.supports = supports;
   family.candidates = cpu::only_candidate;
   family.work = work;

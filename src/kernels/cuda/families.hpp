@@ -12,6 +12,19 @@ struct Row {
   Build build;
 };
 
+/// What families have in common that read and write any layout and float type, and take any
+/// epilogue.
+inline KernelFamily image_family(std::string_view name) {
+  KernelFamily family;
+  family.name = name;
+  family.backend = "cuda";
+  family.layouts = LayoutRule::kEach;
+  family.epilogue = true;
+  family.pitched = true;
+  family.converts = true;
+  return family;
+}
+
 Row conv_sm90();         // dense Conv and products with constant weights: TMA and wgmma, sm_90 only
 Row conv_sm80();         // dense and grouped Conv on mma.sync: fp16, bf16, tf32
 Row conv_portable();     // the same on wmma: fp16 from sm_70

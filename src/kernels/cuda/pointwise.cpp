@@ -465,13 +465,7 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
 }  // namespace
 
 Row pointwise() {
-  KernelFamily family;
-  family.name = "pointwise";
-  family.backend = "cuda";
-  family.layouts = LayoutRule::kEach;
-  family.epilogue = true;
-  family.pitched = true;
-  family.converts = true;
+  KernelFamily family = image_family("pointwise");
   family.in_place = true;
   family.supports = supports;
   family.candidates = cpu::only_candidate;

@@ -93,13 +93,7 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
 }  // namespace
 
 Row pool() {
-  KernelFamily family;
-  family.name = "pool";
-  family.backend = "cuda";
-  family.layouts = LayoutRule::kEach;
-  family.epilogue = true;
-  family.pitched = true;
-  family.converts = true;
+  KernelFamily family = image_family("pool");
   family.supports = supports;
   family.candidates = cpu::only_candidate;
   family.work = work;

@@ -44,9 +44,6 @@ __device__ __forceinline__ void cluster_wait() { simt::runtime->cluster_wait(); 
 __device__ __forceinline__ u32 cluster_address(const void* p, u32 rank) {
   return simt::runtime->cluster_address(shared_address(p), rank);
 }
-__device__ __forceinline__ void cluster_barrier_arrive(u32 barrier) {
-  simt::runtime->mbarrier_arrive(barrier, 0);
-}
 __device__ __forceinline__ void cluster_store_async(u32 to, u32 barrier, float x, float y, float z,
                                                     float w) {
   const float data[4] = {x, y, z, w};

@@ -12,14 +12,12 @@ namespace braze::device {
 
 /// V channels of a pixel, as they lie in memory; zeros where it is not on the image.
 template <class X, int V, bool kTogether>
-    __device__ __forceinline__ Vector < X
-, V > depthwise_pixel(const X* p, bool inside, i64 step, int channel, int multiplier, int count) {
-  Vector < X
-  , V > x = {};
+__device__ __forceinline__ Vector<X, V> depthwise_pixel(const X* p, bool inside, i64 step,
+                                                        int channel, int multiplier, int count) {
+  Vector<X, V> x = {};
   if (!inside) return x;
   if constexpr (kTogether) {
-    x = *reinterpret_cast < const Vector < X
-    , V > * > (p + channel);
+    x = *reinterpret_cast<const Vector<X, V>*>(p + channel);
   } else {
     BRAZE_UNROLL
     for (int i = 0; i < V; ++i) {
@@ -71,36 +69,29 @@ __device__ __forceinline__ void conv_depthwise(const ConvDepthwiseParameters& p)
     for (int c = 0; c < V; ++c) sum[i][c] = 0.0f;
   }
   grid_dependency_wait();
-  const X
-  *const x = static_cast < const X
-  * > (p.x) + n* p.x_n;
+  const X* const x = static_cast<const X*>(p.x) + n * p.x_n;
   for (int d = 0; d < p.kernel[0]; ++d) {
     const int id = id0 + d * p.dilation[0];
     if (id < 0 || id >= p.in[0]) continue;
-    const X
-    *const image = x + id * p.x_axis[0];
+    const X* const image = x + id * p.x_axis[0];
     if constexpr (S > 0) {
       constexpr int kColumns = (P - 1) * kStride + S;
       BRAZE_UNROLL
       for (int r = 0; r < R; ++r) {
         const int ih = ih0 + r * p.dilation[1];
         const bool inside = ih >= 0 && ih < p.in[1];
-        const X
-        *const line = image + ih * p.x_axis[1];
-        Vector < X
-        , V > in[kColumns];
+        const X* const line = image + ih * p.x_axis[1];
+        Vector<X, V> in[kColumns];
         BRAZE_UNROLL
         for (int column = 0; column < kColumns; ++column) {
           const int iw = iw0 + column;
-          in[column] = depthwise_pixel < X
-          , V,
-              kTogether > (line + iw * p.x_axis[2], inside && iw >= 0 && iw < p.in[2], p.x_channel,
-                           channel, p.multiplier, count);
+          in[column] = depthwise_pixel<X, V, kTogether>(line + iw * p.x_axis[2],
+                                                        inside && iw >= 0 && iw < p.in[2],
+                                                        p.x_channel, channel, p.multiplier, count);
         }
         BRAZE_UNROLL
         for (int s = 0; s < S; ++s) {
-          Vector < X
-          , V > under[P];
+          Vector<X, V> under[P];
           BRAZE_UNROLL
           for (int i = 0; i < P; ++i) under[i] = in[i * kStride + s];
           depthwise_tap(sum, under, w + ((d * R + r) * S + s) * p.w_tap);
@@ -110,18 +101,15 @@ __device__ __forceinline__ void conv_depthwise(const ConvDepthwiseParameters& p)
       for (int r = 0; r < p.kernel[1]; ++r) {
         const int ih = ih0 + r * p.dilation[1];
         if (ih < 0 || ih >= p.in[1]) continue;
-        const X
-        *const line = image + ih * p.x_axis[1];
+        const X* const line = image + ih * p.x_axis[1];
         for (int s = 0; s < p.kernel[2]; ++s) {
-          Vector < X
-          , V > under[P];
+          Vector<X, V> under[P];
           BRAZE_UNROLL
           for (int i = 0; i < P; ++i) {
             const int iw = iw0 + i * p.stride[2] + s * p.dilation[2];
-            under[i] = depthwise_pixel < X
-            , V,
-                kTogether > (line + iw * p.x_axis[2], iw >= 0 && iw < p.in[2], p.x_channel, channel,
-                             p.multiplier, count);
+            under[i] =
+                depthwise_pixel<X, V, kTogether>(line + iw * p.x_axis[2], iw >= 0 && iw < p.in[2],
+                                                 p.x_channel, channel, p.multiplier, count);
           }
           depthwise_tap(sum, under, w + ((d * p.kernel[1] + r) * p.kernel[2] + s) * p.w_tap);
         }

@@ -20,17 +20,6 @@ __device__ __forceinline__ int take(T& index, int extent) {
   return digit;
 }
 
-/// V weights of adjacent output channels; where they are packed, as many may be read.
-template <class W, int V, bool kPacked>
-__device__ __forceinline__ void load_weights(float (&w)[V], const W* p, i64 stride, int count) {
-  if constexpr (kPacked) {
-    load_vector<W, V>(w, p);
-  } else {
-    BRAZE_UNROLL
-    for (int i = 0; i < V; ++i) w[i] = i < count ? to_float(p[i * stride]) : 0.0f;
-  }
-}
-
 /// kAlongPixels: adjacent threads take adjacent pixels, else adjacent channels.
 template <class X, class W, class Y, int V, bool kPacked, bool kAlongPixels, Store kStore,
           class Epilogue>
@@ -57,9 +46,8 @@ __device__ void conv_direct(const ConvDirectParameters& p) {
   position.channel = group * p.outputs + output;
   position.count = min(V, p.outputs - output);
 
-  const X
-  *const x = static_cast < const X
-  * > (p.x) + n* p.x_n + static_cast<i64>(group) * p.channels* p.x_channel;
+  const X* const x =
+      static_cast<const X*>(p.x) + n * p.x_n + static_cast<i64>(group) * p.channels * p.x_channel;
   const W* const w =
       static_cast<const W*>(p.w) +
       (static_cast<i64>(group) * round_up(p.outputs, kPacked ? V : 1) + output) * p.w_output;
@@ -76,13 +64,12 @@ __device__ void conv_direct(const ConvDirectParameters& p) {
         const int column = x0 + c * p.dilation[2];
         if (z < 0 || z >= p.in[0] || y < 0 || y >= p.in[1] || column < 0 || column >= p.in[2])
           continue;
-        const X
-        *from = x + z * p.x_axis[0] + y * p.x_axis[1] + column * p.x_axis[2];
+        const X* from = x + z * p.x_axis[0] + y * p.x_axis[1] + column * p.x_axis[2];
         const W* weights = w + tap * p.w_tap;
         for (int channel = 0; channel < p.channels; ++channel) {
           const float value = to_float(*from);
           float weight[V];
-          load_weights<W, V, kPacked>(weight, weights, p.w_output, position.count);
+          load_channels<W, kPacked, V>(weight, weights, p.w_output, position.count);
           BRAZE_UNROLL
           for (int i = 0; i < V; ++i) sum[i] += value * weight[i];
           from += p.x_channel;

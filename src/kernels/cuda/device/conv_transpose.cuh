@@ -48,9 +48,8 @@ __device__ __forceinline__ void conv_transpose(const ConvTransposeParameters& p)
     for (int v = 0; v < V; ++v) sum[i][v] = 0.0f;
   }
   grid_dependency_wait();
-  const X
-  *const image = static_cast < const X
-  * > (p.x) + n* p.x_n + static_cast<i64>(group) * p.inputs* p.x_channel;
+  const X* const image =
+      static_cast<const X*>(p.x) + n * p.x_n + static_cast<i64>(group) * p.inputs * p.x_channel;
   const W* const weights = static_cast<const W*>(p.w) + group * p.w_group + k;
   for (int td = 0; td < p.kernel[0]; ++td) {
     const int id = transposed_input(p, 0, od, td);
@@ -62,19 +61,16 @@ __device__ __forceinline__ void conv_transpose(const ConvTransposeParameters& p)
         const int distance = ow + p.pad[2] - tw * p.dilation[2];
         if (distance % p.stride[2] != 0) continue;
         const int iw = distance / p.stride[2];
-        const X
-        *const row = image + id * p.x_axis[0] + ih * p.x_axis[1];
+        const X* const row = image + id * p.x_axis[0] + ih * p.x_axis[1];
         const W* const tap = weights + ((td * p.kernel[1] + th) * p.kernel[2] + tw) * p.w_tap;
         for (int c = 0; c < p.inputs; c += C) {
           float x[P][C];
           BRAZE_UNROLL
           for (int i = 0; i < P; ++i) {
             const bool inside = iw + i >= 0 && iw + i < p.in[2];
-            const X
-            *const at = row + (iw + i) * p.x_axis[2] + c * p.x_channel;
+            const X* const at = row + (iw + i) * p.x_axis[2] + c * p.x_channel;
             if (inside) {
-              load_vector < X
-              , C > (x[i], at);
+              load_vector<X, C>(x[i], at);
             } else {
               BRAZE_UNROLL
               for (int j = 0; j < C; ++j) x[i][j] = 0.0f;

@@ -30,12 +30,9 @@ __device__ __forceinline__ void load_operand(float (&v)[V], const EpilogueOperan
     const float x = to_float(*p);
     BRAZE_UNROLL
     for (int i = 0; i < V; ++i) v[i] = x;
-  } else if constexpr (kAccess == Access::kVector) {
-    load_vector<T, V>(v, p + at.channel);
   } else {
-    BRAZE_UNROLL
-    for (int i = 0; i < V; ++i)
-      v[i] = i < at.count ? to_float(p[(at.channel + i) * operand.stride_channel]) : 0.0f;
+    load_channels<T, kAccess == Access::kVector, V>(v, p + at.channel * operand.stride_channel,
+                                                    operand.stride_channel, at.count);
   }
 }
 

@@ -16,9 +16,7 @@ __device__ __forceinline__ void instance_norm(const InstanceNormParameters& p) {
   const int n = static_cast<int>(blockIdx.x) / blocks;
   const int channel = (static_cast<int>(blockIdx.x) - n * blocks) * TX + team.line;
   const bool exists = channel < p.channels;
-  const X
-  *const x = static_cast < const X
-  * > (p.x) + n* p.x_n + channel* p.x_channel;
+  const X* const x = static_cast<const X*>(p.x) + n * p.x_n + channel * p.x_channel;
   Y* const y = static_cast<Y*>(p.y) + n * p.y_n + channel * p.y_channel;
   const float count = static_cast<float>(p.pixels);
   float sum = 0;

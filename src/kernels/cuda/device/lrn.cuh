@@ -16,9 +16,7 @@ __device__ __forceinline__ void lrn(const LrnParameters& p) {
   const i64 line = at / inner, n = line / outer;
   const int i = static_cast<int>(at - line * inner), o = static_cast<int>(line - n * outer);
   const int channel = kPixelsTogether ? o : i, pixel = kPixelsTogether ? i : o;
-  const X
-  *const x = static_cast < const X
-  * > (p.x) + n* p.x_n + pixel* p.x_pixel;
+  const X* const x = static_cast<const X*>(p.x) + n * p.x_n + pixel * p.x_pixel;
   float sum = 0;
   for (int c = max(0, channel - p.below); c <= min(p.channels - 1, channel + p.above); ++c) {
     const float v = to_float(x[c * p.x_channel]);

@@ -72,9 +72,7 @@ __device__ __forceinline__ void pool(const PoolParameters& p) {
   const int ow = at.pixel % p.out[2], rest = at.pixel / p.out[2];
   const PoolTaps d = pool_taps(p, 0, rest / p.out[1]), h = pool_taps(p, 1, rest % p.out[1]),
                  w = pool_taps(p, 2, ow);
-  const X
-  *const x = static_cast < const X
-  * > (p.x) + at.n* p.x_n + at.channel* p.x_channel;
+  const X* const x = static_cast<const X*>(p.x) + at.n * p.x_n + at.channel * p.x_channel;
   float v[V];
   BRAZE_UNROLL
   for (int i = 0; i < V; ++i) v[i] = kMax ? -kInfinity : 0.0f;
@@ -82,23 +80,13 @@ __device__ __forceinline__ void pool(const PoolParameters& p) {
     pool_window<kMax, kHeight, kWidth>(v, p, x, h, w);
   } else {
     for (int i = d.begin; i < d.end; ++i) {
-      const X
-      *const plane = x + (d.start + i * p.dilation[0]) * p.x_axis[0];
+      const X* const plane = x + (d.start + i * p.dilation[0]) * p.x_axis[0];
       for (int j = h.begin; j < h.end; ++j) {
-        const X
-        *const row = plane + (h.start + j * p.dilation[1]) * p.x_axis[1];
+        const X* const row = plane + (h.start + j * p.dilation[1]) * p.x_axis[1];
         for (int k = w.begin; k < w.end; ++k) {
-          const X
-          *const pixel = row + (w.start + k * p.dilation[2]) * p.x_axis[2];
+          const X* const pixel = row + (w.start + k * p.dilation[2]) * p.x_axis[2];
           float in[V];
-          if constexpr (kStore == Store::kVector) {
-            load_vector < X
-            , V > (in, pixel);
-          } else {
-            BRAZE_UNROLL
-            for (int c = 0; c < V; ++c)
-              in[c] = c < at.count ? to_float(pixel[c * p.x_channel]) : 0.0f;
-          }
+          load_channels<X, kStore == Store::kVector, V>(in, pixel, p.x_channel, at.count);
           BRAZE_UNROLL
           for (int c = 0; c < V; ++c) v[c] = kMax ? maximum(v[c], in[c]) : v[c] + in[c];
         }

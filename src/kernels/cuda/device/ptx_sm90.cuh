@@ -93,10 +93,6 @@ __device__ __forceinline__ u32 cluster_address(const void* p, u32 rank) {
   asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(p)), "r"(rank));
   return address;
 }
-__device__ __forceinline__ void cluster_barrier_arrive(u32 barrier) {
-  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier)
-               : "memory");
-}
 /// Writes 16 bytes to a block of the cluster in the background; then counts them on a barrier of
 /// that block.
 __device__ __forceinline__ void cluster_store_async(u32 to, u32 barrier, float x, float y, float z,

@@ -16,9 +16,7 @@ __device__ __forceinline__ void resize(const ResizeParameters& p) {
   const Position at = position_of<Index, V, kPixelsTogether>(static_cast<Index>(thread), p.y);
   const int rest = at.pixel / p.axis[2].out;
   const int o[3] = {rest / p.axis[1].out, rest % p.axis[1].out, at.pixel % p.axis[2].out};
-  const X
-  *const x = static_cast < const X
-  * > (p.x) + at.n* p.x_n + at.channel* p.x_channel;
+  const X* const x = static_cast<const X*>(p.x) + at.n * p.x_n + at.channel * p.x_channel;
   const int* index[3];
   const float* weight[3];
   int count[3];
@@ -35,20 +33,11 @@ __device__ __forceinline__ void resize(const ResizeParameters& p) {
   for (int d = 0; !outside && d < count[0]; ++d) {
     for (int h = 0; h < count[1]; ++h) {
       const float scale = weight[0][d] * weight[1][h];
-      const X
-      *const row = x + index[0][d] * p.axis[0].x + index[1][h] * p.axis[1].x;
+      const X* const row = x + index[0][d] * p.axis[0].x + index[1][h] * p.axis[1].x;
       for (int w = 0; w < count[2]; ++w) {
-        const X
-        *const pixel = row + index[2][w] * p.axis[2].x;
+        const X* const pixel = row + index[2][w] * p.axis[2].x;
         float in[V];
-        if constexpr (kStore == Store::kVector) {
-          load_vector < X
-          , V > (in, pixel);
-        } else {
-          BRAZE_UNROLL
-          for (int c = 0; c < V; ++c)
-            in[c] = c < at.count ? to_float(pixel[c * p.x_channel]) : 0.0f;
-        }
+        load_channels<X, kStore == Store::kVector, V>(in, pixel, p.x_channel, at.count);
         BRAZE_UNROLL
         for (int c = 0; c < V; ++c) v[c] += scale * weight[2][w] * in[c];
       }

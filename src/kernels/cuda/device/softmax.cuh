@@ -35,9 +35,7 @@ __device__ __forceinline__ void softmax(const LinesParameters& p) {
     y_at += here * p.outer[axis].y;
     rest = next;
   }
-  const X
-  *const x = static_cast < const X
-  * > (p.x) + x_at;
+  const X* const x = static_cast<const X*>(p.x) + x_at;
   Y* const y = static_cast<Y*>(p.y) + y_at;
   SoftmaxState state = {-kInfinity, 0};
   float not_a_number = 0;  // NaN or infinity: of what the state cannot hold

@@ -46,6 +46,18 @@ __device__ __forceinline__ void load_vector(float (&v)[V], const T* p) {
   for (int i = 0; i < V; ++i) v[i] = to_float(x.at[i]);
 }
 
+/// V channels, of which `count` exist: at once where they lie together (then V of them may be
+/// read), else `stride` elements from each other; those that do not exist are zeros.
+template <class T, bool kTogether, int V>
+__device__ __forceinline__ void load_channels(float (&v)[V], const T* p, i64 stride, int count) {
+  if constexpr (kTogether) {
+    load_vector<T, V>(v, p);
+  } else {
+    BRAZE_UNROLL
+    for (int i = 0; i < V; ++i) v[i] = i < count ? to_float(p[i * stride]) : 0.0f;
+  }
+}
+
 template <class T, int V>
 __device__ __forceinline__ void store_vector(T* p, const float (&v)[V]) {
   Vector<T, V> x;
