@@ -88,8 +88,12 @@ struct KernelFamily {
   bool converts = false;  // reads inputs of other float types than the members compute in, and
                           // stores its result as another
   bool in_place = false;  // may write its output over its first input when layouts agree
+  bool wanted = false;    // why it does not run a node is recorded in Plan::not_fused
   /// Is this node, with its dtypes and constness, something the family runs as a group's anchor?
   Support (*supports)(const Graph& graph, const Node& anchor, const Device& device) = nullptr;
+  /// May this step follow the member as it is so far? Null: any may.
+  Support (*takes_step)(const Graph& graph, const Group::Member& member, const EpilogueStep& step,
+                        const Device& device) = nullptr;
   std::vector<Candidate> (*candidates)(const Graph& graph, const Group& group,
                                        const Device& device) = nullptr;
   Work (*work)(const Graph& graph, const Group& group, const Candidate& candidate,

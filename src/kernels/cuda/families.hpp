@@ -47,12 +47,22 @@ Row lrn();               // Lrn
 Row resize();            // Resize
 Row conv_transpose();    // ConvTranspose
 Row host();              // anything, on the CPU, through graph/interpret
+Row cudnn();             // Conv, ConvTranspose through cuDNN; in registry_with_cudnn() only
 
 /// All rows, in order of preference.
 const std::vector<Row>& rows();
 /// The planner's view of rows().
 Registry registry();
-/// The builder of a planned kernel's family.
+/// registry(), and before it family "cudnn" (backend "cudnn"): convolutions go to cuDNN wherever it
+/// takes them, and why one does not is in Plan::not_fused.
+Registry registry_with_cudnn();
+/// The builder of a planned kernel's family, also of "cudnn".
 Build builder(std::string_view family);
+
+/// Can cuDNN run this group as it is: one convolution, its epilogue, no Casts, and, once layouts
+/// are assigned, every image dense and channels-last? It may still have no engine for it on a
+/// device: then CudaProgram runs one of our own families, says so in its plan's not_fused and makes
+/// the kernel's family and backend those.
+Support cudnn_takes(const Plan& plan, const Group& group);
 
 }  // namespace braze::cuda

@@ -10,25 +10,18 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kernels/cpu/kernel.hpp"
+#include "kernels/cuda/cudnn_problem.hpp"
 #include "plan/plan.hpp"
 
 namespace braze::cuda {
 
 struct Dim3 {
   std::uint32_t x = 1, y = 1, z = 1;
-};
-
-/// An address known only on the device: an input or output of the kernel's group, one of its
-/// constants, or its workspace.
-struct Address {
-  enum class Of : std::uint8_t { kNull, kInput, kOutput, kConstant, kWorkspace };
-  Of of = Of::kNull;
-  std::int32_t index = 0;   // in Group::inputs, Group::outputs or Kernel::constants
-  std::int64_t offset = 0;  // bytes
 };
 
 /// The eight bytes at `at` in Kernel::parameters hold this address.
@@ -67,6 +60,9 @@ struct Kernel {
   std::size_t workspace_bytes = 0;                // shared by all kernels of a program; not zeroed
   bool overlaps = false;  // begins before its predecessor has ended and waits for it itself
                           // (programmatic dependent launch)
+  /// Instead of source and launch: a call of cuDNN, which fills in workspace_bytes when it is made
+  /// ready on a device.
+  std::optional<CudnnProblem> cudnn;
   /// Instead of all the above: runs on the host, on copies of its inputs and outputs.
   std::unique_ptr<cpu::Kernel> host;
 };
