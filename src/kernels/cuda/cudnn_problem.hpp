@@ -36,7 +36,7 @@ enum class PointwiseMode : std::int32_t {
   kSwish = 106,
   kGeluTanh = 107,
 };
-const char* to_string(PointwiseMode mode);
+const char* name_of(PointwiseMode mode);
 
 struct CudnnTensor {
   DType dtype = DType::kFloat32;
@@ -66,6 +66,9 @@ struct CudnnProblem {
 };
 
 /// All but the addresses, in one line: equal problems have equal texts.
-std::string to_string(const CudnnProblem& problem);
+std::string text_of(const CudnnProblem& problem);
+
+/// Of x, w, y and the steps' operands, in this order.
+std::vector<Address> addresses_of(const CudnnProblem& problem);
 
 }  // namespace braze::cuda
