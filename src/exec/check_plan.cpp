@@ -222,7 +222,16 @@ class PlanChecker {
               row.name, steps.size(), operands);
     const Shape& shape = value(anchor.outputs[0]).shape;
     check_value(anchor.outputs[0], shape);
+    Group::Member before{member.anchor, {}, anchor.outputs[0]};  // the steps seen so far
     for (const EpilogueStep& step : member.epilogue.steps) {
+      if (row.takes_step != nullptr) {
+        const Support support = row.takes_step(graph_, before, step, device_);
+        if (!support.ok)
+          invalid("kernel '{}': {} does not run node '{}': {}", kernel.name, row.name,
+                  graph_.node(step.node).id, support.reason);
+        before.epilogue.steps.push_back(step);
+        before.result = graph_.node(step.node).output();
+      }
       check_value(graph_.node(step.node).outputs[0], shape);
       if (step.cast) {
         if (!row.converts || &step != &member.epilogue.steps.back())

@@ -107,8 +107,21 @@ class Former {
          node.id, to_string(node.kind()), reasons);
   }
 
+  /// Families that are wanted say why they do not run a node.
+  void record_refusals(NodeId anchor, const KernelFamily& taken) {
+    for (const KernelFamily& row : registry_) {
+      if (row.name == taken.name) return;
+      if (!row.wanted) continue;
+      Support support = row.supports(graph_, graph_.node(anchor), plan_.device);
+      if (support.reason.empty()) continue;
+      plan_.not_fused.push_back(
+          {{graph_.node(anchor).id}, std::move(support.rule), std::move(support.reason)});
+    }
+  }
+
   void start(NodeId anchor) {
     const KernelFamily& row = family(anchor);
+    record_refusals(anchor, row);
     KernelPlan kernel;
     kernel.family = row.name;
     kernel.backend = row.backend;
@@ -173,10 +186,16 @@ class Former {
     if (first == users.end()) return std::nullopt;
     const NodeId user = *first;
     const Node& node = graph_.node(user);
-    const auto refuse = [&](const char* rule, std::string reason) {
+    const auto refuse = [&](std::string rule, std::string reason) {
       plan_.not_fused.push_back(
-          {{graph_.node(member.anchor).id, node.id}, rule, std::move(reason)});
+          {{graph_.node(member.anchor).id, node.id}, std::move(rule), std::move(reason)});
       return std::nullopt;
+    };
+    const auto if_taken = [&](EpilogueStep step) -> std::optional<EpilogueStep> {
+      if (row.takes_step == nullptr) return step;
+      Support support = row.takes_step(graph_, member, step, plan_.device);
+      if (support.ok) return step;
+      return refuse(std::move(support.rule), std::move(support.reason));
     };
     const std::string name = graph_.value(result).name;
     if (graph_.is_output(result))
@@ -213,7 +232,7 @@ class Former {
     step.node = user;
     if (const auto* unary = node.as<Unary>()) {
       step.unary = *unary;
-      return step;
+      return if_taken(step);
     }
     step.binary = node.as<Binary>()->fn;
     step.swapped = node.inputs[1] == result;
@@ -233,7 +252,7 @@ class Former {
     const std::optional<Broadcast> broadcast = classify_broadcast(operand.shape, shape, &why);
     if (!broadcast) return refuse("broadcast", why);
     step.broadcast = *broadcast;
-    return step;
+    return if_taken(step);
   }
 
   void collect_values(Group& group, const Group::Member& member) {

@@ -56,6 +56,9 @@ Registry registry();
 /// registry(), and before it family "cudnn" (backend "cudnn"): convolutions go to cuDNN wherever it
 /// takes them, and why one does not is in Plan::not_fused.
 Registry registry_with_cudnn();
+/// registry(), and after it family "cudnn", which then forms no group: for plans in which cuDNN may
+/// run a group that another family formed, if cudnn_takes() it.
+Registry registry_offering_cudnn();
 /// The builder of a planned kernel's family, also of "cudnn".
 Build builder(std::string_view family);
 

@@ -26,7 +26,20 @@ Registry registry() {
   return registry;
 }
 
+Registry registry_with_cudnn() {
+  Registry all = registry();
+  all.insert(all.begin(), cudnn().family);
+  return all;
+}
+
+Registry registry_offering_cudnn() {
+  Registry all = registry();
+  all.push_back(cudnn().family);
+  return all;
+}
+
 Build builder(std::string_view family) {
+  if (family == cudnn().family.name) return cudnn().build;
   for (const Row& row : rows()) {
     if (row.family.name == family) return row.build;
   }
