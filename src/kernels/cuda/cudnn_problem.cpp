@@ -1,14 +1,20 @@
 #include "kernels/cuda/cudnn_problem.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 namespace braze::cuda {
 namespace {
 
+std::string list_text(const std::vector<std::int64_t>& values) {
+  std::string text;
+  for (const std::int64_t value : values)
+    text += fmt::format("{}{}", text.empty() ? "" : ",", value);
+  return text;
+}
+
 std::string tensor_text(const CudnnTensor& tensor) {
-  return fmt::format("{}[{}]/[{}]@{}", to_string(tensor.dtype), fmt::join(tensor.extents, ","),
-                     fmt::join(tensor.strides, ","), tensor.alignment);
+  return fmt::format("{}[{}]/[{}]@{}", to_string(tensor.dtype), list_text(tensor.extents),
+                     list_text(tensor.strides), tensor.alignment);
 }
 
 }  // namespace
@@ -47,16 +53,16 @@ std::string text_of(const CudnnProblem& problem) {
   std::string text =
       fmt::format("{}{} x {} w {} y {} pads {} {} strides {} dilations {}",
                   problem.transposed ? "transposed " : "", problem.tf32 ? "tf32" : "exact",
-                  tensor_text(problem.x), tensor_text(problem.w), tensor_text(problem.y), problem.pads_begin,
-                  problem.pads_end, problem.strides, problem.dilations);
+                  tensor_text(problem.x), tensor_text(problem.w), tensor_text(problem.y),
+                  list_text(problem.pads_begin), list_text(problem.pads_end),
+                  list_text(problem.strides), list_text(problem.dilations));
   for (const CudnnStep& step : problem.steps) {
     text += fmt::format(" {}", name_of(step.mode));
-    for (const auto& [name, value] : {std::pair("lower", step.lower),
-                                      {"upper", step.upper},
-                                      {"slope", step.slope},
-                                      {"alpha", step.alpha}})
-      if (value) text += fmt::format(" {} {}", name, *value);
-    if (step.operand) text += " " + tensor_text(*step.operand);
+    if (step.lower) text += fmt::format(" lower {}", *step.lower);
+    if (step.upper) text += fmt::format(" upper {}", *step.upper);
+    if (step.slope) text += fmt::format(" slope {}", *step.slope);
+    if (step.alpha) text += fmt::format(" alpha {}", *step.alpha);
+    if (step.operand) text += fmt::format(" {}", tensor_text(*step.operand));
   }
   return text;
 }
