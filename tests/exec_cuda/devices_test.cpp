@@ -26,6 +26,9 @@ TEST(Devices, EverythingIsThere) {
   driver.devices = 2;
   SearchPath search = only(fakes("driver"));
   search.environment = fakes("cuda13");
+  const TemporaryFolder toolkit;
+  std::filesystem::create_directory_symlink(BRAZE_FAKE_CUDNN, toolkit.path() / "lib64");
+  search.toolkit = toolkit.path();
   const auto reports = report_devices(search);
   EXPECT_THAT(names(reports), testing::ElementsAre("cuda yes", "cuda:0 yes", "cuda:1 yes",
                                                    "nvrtc yes", "cudnn yes", "cudart yes"));
@@ -35,7 +38,7 @@ TEST(Devices, EverythingIsThere) {
             "Fake H200, sm_90, 1.0 GiB at 1000 GB/s, 66 multiprocessors, kernels of sm_90a");
   EXPECT_THAT(reports[3].detail, AllOf(StartsWith("13.3 "), HasSubstr("libnvrtc.so.13"),
                                        HasSubstr("compiles for sm_75, 80, 86, 89, 90, 100")));
-  EXPECT_THAT(reports[4].detail, AllOf(StartsWith("9.8.1 "), EndsWith("libcudnn.so.9")));
+  EXPECT_THAT(reports[4].detail, AllOf(StartsWith("9.8.1 "), EndsWith("libcudnn_graph.so.9")));
   EXPECT_THAT(reports[5].detail, StartsWith("13.0 "));
   EXPECT_EQ(driver.contexts, 0);
 }

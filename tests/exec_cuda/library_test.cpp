@@ -51,20 +51,24 @@ TEST(Library, OrderOfPlaces) {
   EXPECT_THAT(
       files(Library::kCudnn, search),
       ElementsAre(
-          "option /o/libcudnn.so.9", "option /o/libcudnn.so.8", "option /o/lib64/libcudnn.so.9",
-          "option /o/lib64/libcudnn.so.8", "option /o/lib/libcudnn.so.9",
-          "option /o/lib/libcudnn.so.8", "option /o/nvidia/cudnn/lib/libcudnn.so.9",
-          "option /o/nvidia/cudnn/lib/libcudnn.so.8", "BRAZE_CUDA_PATH /e/libcudnn.so.9",
-          "BRAZE_CUDA_PATH /e/libcudnn.so.8", "BRAZE_CUDA_PATH /e/lib64/libcudnn.so.9",
-          "BRAZE_CUDA_PATH /e/lib64/libcudnn.so.8", "BRAZE_CUDA_PATH /e/lib/libcudnn.so.9",
-          "BRAZE_CUDA_PATH /e/lib/libcudnn.so.8",
-          "BRAZE_CUDA_PATH /e/nvidia/cudnn/lib/libcudnn.so.9",
-          "BRAZE_CUDA_PATH /e/nvidia/cudnn/lib/libcudnn.so.8", "dynamic linker libcudnn.so.9",
-          "dynamic linker libcudnn.so.8", "PyPI package /p/nvidia/cudnn/lib/libcudnn.so.9",
-          "PyPI package /p/nvidia/cudnn/lib/libcudnn.so.8",
-          "PyPI package /q/nvidia/cudnn/lib/libcudnn.so.9",
-          "PyPI package /q/nvidia/cudnn/lib/libcudnn.so.8", "toolkit /t/lib64/libcudnn.so.9",
-          "toolkit /t/lib64/libcudnn.so.8"));
+          "option /o/libcudnn_graph.so.9", "option /o/libcudnn_ops_infer.so.8",
+          "option /o/lib64/libcudnn_graph.so.9", "option /o/lib64/libcudnn_ops_infer.so.8",
+          "option /o/lib/libcudnn_graph.so.9", "option /o/lib/libcudnn_ops_infer.so.8",
+          "option /o/nvidia/cudnn/lib/libcudnn_graph.so.9",
+          "option /o/nvidia/cudnn/lib/libcudnn_ops_infer.so.8",
+          "BRAZE_CUDA_PATH /e/libcudnn_graph.so.9", "BRAZE_CUDA_PATH /e/libcudnn_ops_infer.so.8",
+          "BRAZE_CUDA_PATH /e/lib64/libcudnn_graph.so.9",
+          "BRAZE_CUDA_PATH /e/lib64/libcudnn_ops_infer.so.8",
+          "BRAZE_CUDA_PATH /e/lib/libcudnn_graph.so.9",
+          "BRAZE_CUDA_PATH /e/lib/libcudnn_ops_infer.so.8",
+          "BRAZE_CUDA_PATH /e/nvidia/cudnn/lib/libcudnn_graph.so.9",
+          "BRAZE_CUDA_PATH /e/nvidia/cudnn/lib/libcudnn_ops_infer.so.8",
+          "dynamic linker libcudnn_graph.so.9", "dynamic linker libcudnn_ops_infer.so.8",
+          "PyPI package /p/nvidia/cudnn/lib/libcudnn_graph.so.9",
+          "PyPI package /p/nvidia/cudnn/lib/libcudnn_ops_infer.so.8",
+          "PyPI package /q/nvidia/cudnn/lib/libcudnn_graph.so.9",
+          "PyPI package /q/nvidia/cudnn/lib/libcudnn_ops_infer.so.8",
+          "toolkit /t/lib64/libcudnn_graph.so.9", "toolkit /t/lib64/libcudnn_ops_infer.so.8"));
 }
 
 TEST(Library, NvrtcInPackagesAndToolkit) {
@@ -123,16 +127,16 @@ TEST(Library, EnvironmentOfTheProcess) {
 
 TEST(Library, FoundInEachKindOfFolder) {
   const TemporaryFolder root;
-  const fs::path source = fakes("cuda13") / "libcudnn.so.9";
+  const fs::path source = fs::path(BRAZE_FAKE_CUDNN) / "libcudnn_graph.so.9";
   SearchPath search = only("");
   const auto found_in = [&](const fs::path& folder) {
     fs::create_directories(folder);
-    fs::copy_file(source, folder / "libcudnn.so.9");
+    fs::copy_file(source, folder / "libcudnn_graph.so.9");
     const Search found = open_library(Library::kCudnn, search);
-    fs::remove(folder / "libcudnn.so.9");
+    fs::remove(folder / "libcudnn_graph.so.9");
     EXPECT_NE(found.library, nullptr) << found.explain(Library::kCudnn);
     if (found.library == nullptr) return std::string();
-    EXPECT_EQ(found.library->path(), folder / "libcudnn.so.9");
+    EXPECT_EQ(found.library->path(), folder / "libcudnn_graph.so.9");
     EXPECT_EQ(to_string(found.library->version()), "9.8.1");
     return found.library->origin();
   };
@@ -160,12 +164,12 @@ TEST(Library, VersionsOfAllKinds) {
 
 TEST(Library, EveryPlaceAndReasonIsToldWhenNothingFits) {
   const TemporaryFolder root;
-  write_text(root.path() / "libcudnn.so.9", "this is no library");
-  fs::copy_file(fakes("driver") / "libcuda.so.1", root.path() / "libcudnn.so.8");
+  write_text(root.path() / "libcudnn_graph.so.9", "this is no library");
+  fs::copy_file(fakes("driver") / "libcuda.so.1", root.path() / "libcudnn_ops_infer.so.8");
   const Search found = open_library(Library::kCudnn, only(root.path()));
   ASSERT_EQ(found.library, nullptr);
   ASSERT_EQ(found.tried.size(), places(Library::kCudnn, only(root.path())).size());
-  EXPECT_THAT(found.tried[0].why, HasSubstr("libcudnn.so.9"));
+  EXPECT_THAT(found.tried[0].why, HasSubstr("libcudnn_graph.so.9"));
   EXPECT_EQ(found.tried[1].why, "it is not cuDNN: it tells no version");
   EXPECT_EQ(found.tried[2].why, "no such file");
   const std::string text = found.explain(Library::kCudnn);
@@ -200,14 +204,16 @@ TEST(Library, ARefusedOneIsPassedOver) {
 
 TEST(Library, ALibraryThatIsReachedTwiceIsToldOnce) {
   const TemporaryFolder root;
-  fs::create_symlink(fakes("cuda13") / "libcudnn.so.9", root.path() / "libcudnn.so.9");
-  SearchPath search = only(fakes("cuda13"));
+  fs::create_symlink(fs::path(BRAZE_FAKE_CUDNN) / "libcudnn_graph.so.9",
+                     root.path() / "libcudnn_graph.so.9");
+  SearchPath search = only(BRAZE_FAKE_CUDNN);
   search.environment = root.path();
   const Search found =
       open_library(Library::kCudnn, search, [](const OpenLibrary&) { return "it is unlucky"; });
   ASSERT_EQ(found.library, nullptr);
   const std::string text = found.explain(Library::kCudnn);
-  EXPECT_THAT(text, HasSubstr((fakes("cuda13") / "libcudnn.so.9").string() + ": it is unlucky;"));
+  EXPECT_THAT(text, HasSubstr((fs::path(BRAZE_FAKE_CUDNN) / "libcudnn_graph.so.9").string() +
+                              ": it is unlucky;"));
   EXPECT_EQ(text.find("unlucky"), text.rfind("unlucky"));
   EXPECT_THAT(text, Not(HasSubstr(root.path().string() + ",")));
 }
@@ -215,10 +221,12 @@ TEST(Library, ALibraryThatIsReachedTwiceIsToldOnce) {
 TEST(Library, OpenedByManyThreadsAtOnce) {
   std::vector<std::jthread> threads;
   std::atomic<int> found = 0;
+  SearchPath search = only(fakes("cuda13"));
+  search.environment = BRAZE_FAKE_CUDNN;
   for (int i = 0; i < 8; ++i)
     threads.emplace_back([&] {
       for (const Library library : {Library::kNvrtc, Library::kCudnn, Library::kCudart})
-        if (open_library(library, only(fakes("cuda13"))).library != nullptr) ++found;
+        if (open_library(library, search).library != nullptr) ++found;
     });
   threads.clear();
   EXPECT_EQ(found, 24);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "exec/cuda/cudnn.hpp"
 #include "exec/cuda/driver_gpu.hpp"
 #include "exec/cuda/nvrtc.hpp"
 
@@ -58,7 +59,14 @@ std::vector<DeviceReport> report_devices(const SearchPath& search) {
   } catch (const Exception& error) {
     reports.push_back({"nvrtc", false, error.error().message});
   }
-  reports.push_back(report_library("cudnn", Library::kCudnn, search));
+  try {
+    const auto cudnn = open_cudnn(search);
+    reports.push_back(
+        {"cudnn", true,
+         fmt::format("{} {}", to_string(cudnn->version), cudnn->library->path().string())});
+  } catch (const Exception& error) {
+    reports.push_back({"cudnn", false, error.error().message});
+  }
   reports.push_back(report_library("cudart", Library::kCudart, search));
   return reports;
 }

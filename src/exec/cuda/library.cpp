@@ -32,7 +32,8 @@ const Names& names(Library library) {
       {"NVRTC",
        {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"},
        {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}},
-      {"cuDNN", {"libcudnn.so.9", "libcudnn.so.8"}, {"nvidia/cudnn/lib"}},
+      // Not libcudnn.so: that ends the process if one of its parts is missing.
+      {"cuDNN", {"libcudnn_graph.so.9", "libcudnn_ops_infer.so.8"}, {"nvidia/cudnn/lib"}},
       {"the CUDA run time",
        {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
        {"nvidia/cu13/lib", "nvidia/cuda_runtime/lib"}},

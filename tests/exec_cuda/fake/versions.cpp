@@ -1,9 +1,13 @@
-// Enough of cuDNN 9.8.1 and of a CUDA 13.0 run time to be found.
+// Enough of cuDNN and of a CUDA 13.0 run time to be found.
 #include <cstddef>
+
+#ifndef FAKE_CUDNN
+#define FAKE_CUDNN 0  // 90801 for 9.8.1
+#endif
 
 extern "C" {
 
-std::size_t cudnnGetVersion() { return 90801; }
+std::size_t cudnnGetVersion() { return FAKE_CUDNN; }
 int cudaRuntimeGetVersion(int* version) {
   *version = 13000;
   return 0;
