@@ -108,5 +108,71 @@ TEST(GpuPlan, QuantisationKeepsItsScalesInFloat32) {
   EXPECT_EQ(net.graph.value(scale).dtype, DType::kFloat32);
 }
 
+/// What a family would be slower at goes to the one after it.
+TEST(GpuPlan, ConvolutionsOfFewChannelsHaveAFamily) {
+  const auto family = [](std::int64_t channels, std::int64_t size, DType dtype, int sm) {
+    Net net;
+    net.output(net.conv("conv", net.input("x", {1, channels, size, size}), 32, window2d(3, 1, 2)));
+    if (dtype != DType::kFloat32) lower_precision(net.graph, dtype, false);
+    return families_of(plan_for(net.graph, sm)).front();
+  };
+  for (const std::int64_t channels : {1, 3, 4, 6}) {
+    EXPECT_EQ(family(channels, 64, DType::kFloat16, 80), "conv_stem");
+    EXPECT_EQ(family(channels, 64, DType::kBFloat16, 90), "conv_stem");
+  }
+  EXPECT_EQ(family(3, 64, DType::kFloat32, 90), "conv_simt");
+  EXPECT_EQ(family(3, 64, DType::kFloat16, 75), "conv_portable");
+  EXPECT_EQ(family(16, 64, DType::kFloat16, 90), "conv_sm90");
+  EXPECT_EQ(family(3, 12, DType::kFloat16, 80), "conv_sm80");
+  Device tf32 = cuda_device(90);
+  tf32.tf32 = true;
+  Net net;
+  net.output(net.conv("conv", net.input("x", {1, 3, 64, 64}), 32, window2d(3, 1, 2)));
+  EXPECT_THAT(families_of(make_plan(net.graph, tf32, {}, cuda::registry())),
+              ElementsAre("conv_stem"));
+}
+
+/// Few blocks of few pixels at batch 1; all outputs of a pixel in one block where there are many.
+TEST(GpuPlan, TilesOfFirstLayersFollowTheBatch) {
+  const auto candidate = [](std::int64_t batch) {
+    Net net;
+    net.output(
+        net.conv("conv", net.input("x", {batch, 3, 224, 224}), 64, window2d(7, 3, 2), 1, false));
+    lower_precision(net.graph, DType::kFloat16, true);
+    return plan_for(net.graph, 90).kernels[0].candidate;
+  };
+  EXPECT_EQ(candidate(1).get("rows"), 4);
+  EXPECT_EQ(candidate(32).get("channels"), 64);
+  EXPECT_GT(candidate(32).get("rows"), 4);
+}
+
+TEST(GpuPlan, ProductsOfFewRowsHaveAFamily) {
+  const auto family = [](std::int64_t rows, std::int64_t depth, std::int64_t outputs, DType dtype,
+                         int sm) {
+    Net net;
+    Gemm gemm;
+    gemm.trans_b = true;
+    net.output(net.op(
+        "fc", gemm,
+        {net.input("x", {rows, depth}), net.random({outputs, depth}), net.random({outputs})}));
+    if (dtype != DType::kFloat32) lower_precision(net.graph, dtype, true);
+    return families_of(plan_for(net.graph, sm)).front();
+  };
+  EXPECT_EQ(family(1, 2048, 1000, DType::kFloat16, 90), "matrix_vector");
+  EXPECT_EQ(family(8, 2048, 1000, DType::kFloat32, 90), "matrix_vector");
+  EXPECT_EQ(family(8, 256, 64, DType::kFloat16, 75), "matrix_vector");
+  EXPECT_EQ(family(32, 1280, 1000, DType::kFloat16, 90), "matrix_vector");
+  EXPECT_EQ(family(33, 1280, 1000, DType::kFloat16, 90), "conv_sm90");
+  EXPECT_EQ(family(9, 4096, 1000, DType::kFloat16, 90), "conv_sm90");
+  EXPECT_EQ(family(16, 256, 64, DType::kFloat32, 90), "gemm_cuda");
+
+  Net net;  // squeeze and excite
+  const ValueId x = net.input("x", {4, 240, 1, 1});
+  const ValueId down = net.unary("relu", UnaryFn::kRelu, net.conv("down", x, 10, window2d(1)));
+  net.output(net.unary("gate", UnaryFn::kSigmoid, net.conv("up", down, 240, window2d(1))));
+  lower_precision(net.graph, DType::kFloat16, true);
+  EXPECT_THAT(families_of(plan_for(net.graph, 90)), ElementsAre("matrix_vector", "matrix_vector"));
+}
+
 }  // namespace
 }  // namespace braze::test

@@ -25,6 +25,8 @@ inline KernelFamily image_family(std::string_view name) {
   return family;
 }
 
+Row conv_stem();         // Conv of few channels, as of an image, on mma.sync
+Row matrix_vector();     // MatMul, Gemm and 1x1 Conv of a few rows: bound by the weights' bytes
 Row conv_sm90();         // dense Conv and products with constant weights: TMA and wgmma, sm_90 only
 Row conv_sm80();         // dense and grouped Conv on mma.sync: fp16, bf16, tf32
 Row conv_portable();     // the same on wmma: fp16 from sm_70

@@ -7,11 +7,30 @@ namespace braze::cuda {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
-      conv_depthwise(),   conv_sm90(), conv_sm80(),     conv_portable(), conv_simt(),
-      conv_direct_cuda(), gemm_cuda(), pointwise(),     relayout(),      concat(),
-      transpose(),        slice(),     pad(),           gather(),        pool(),
-      reduce(),           softmax(),   instance_norm(), lrn(),           resize(),
-      conv_transpose(),   host(),
+      conv_depthwise(),
+      conv_stem(),
+      matrix_vector(),
+      conv_sm90(),
+      conv_sm80(),
+      conv_portable(),
+      conv_simt(),
+      conv_direct_cuda(),
+      gemm_cuda(),
+      pointwise(),
+      relayout(),
+      concat(),
+      transpose(),
+      slice(),
+      pad(),
+      gather(),
+      pool(),
+      reduce(),
+      softmax(),
+      instance_norm(),
+      lrn(),
+      resize(),
+      conv_transpose(),
+      host(),
   };
   return all;
 }

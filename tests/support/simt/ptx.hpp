@@ -124,6 +124,9 @@ __device__ __forceinline__ void wmma_store_col(float* p, const float (&d)[8], u3
   simt::runtime->meet(simt::Meeting::kWmmaStore, &part, ~0u);
 }
 
+__device__ __forceinline__ void load_once(u32 (&v)[4], const void* p) {
+  for (int i = 0; i < 4; ++i) v[i] = static_cast<const u32*>(p)[i];
+}
 template <int V>
 __device__ __forceinline__ void load_from_l2(float (&v)[V], const float* p) {
   for (int i = 0; i < V; ++i) v[i] = p[i];

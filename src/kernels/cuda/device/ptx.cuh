@@ -151,6 +151,13 @@ __device__ __forceinline__ void load_from_l2(float (&v)[V], const float* p) {
   }
 }
 
+/// 16 bytes that this launch does not write and that nobody reads again soon.
+__device__ __forceinline__ void load_once(u32 (&v)[4], const void* p) {
+  asm volatile("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3])
+               : "l"(p));
+}
+
 // sm_75: fragments from shared memory. Lane l gives the address of row l % 8 of matrix l / 8: eight
 // 16-bit elements. Lane l gets, of each matrix, row l / 4, columns 2 (l % 4) and the next (or, from
 // the transposed matrix, those).
