@@ -9,8 +9,8 @@
 #include <span>
 
 #include "base/error.hpp"
-#include "base/float16.hpp"
 #include "graph/window.hpp"
+#include "kernels/cuda/pack.hpp"
 
 namespace braze::cuda {
 namespace {
@@ -27,10 +27,11 @@ constexpr std::array kWmmaTiles = {
     TileShape{64, 32, 2, 2, 64, 2, 0.1, 0.3},
     TileShape{32, 64, 1, 4, 64, 2, 0.1, 0.3},
 };
+// Two threads share each 8 x 8 or 8 x 4 sums.
 constexpr std::array kFmaTiles = {
-    TileShape{128, 64, 16, 8, 64, 3, 0.7, 0.8},  TileShape{64, 64, 8, 8, 64, 3, 0.4, 0.75},
-    TileShape{128, 32, 16, 8, 64, 3, 0.5, 0.65}, TileShape{64, 32, 8, 8, 64, 3, 0.3, 0.6},
-    TileShape{32, 64, 8, 8, 64, 3, 0.3, 0.6},
+    TileShape{128, 64, 16, 8, 128, 3, 0.7, 0.8, 2}, TileShape{64, 64, 8, 8, 128, 3, 0.45, 0.78, 2},
+    TileShape{128, 32, 16, 8, 64, 3, 0.5, 0.65, 2}, TileShape{64, 32, 8, 8, 64, 3, 0.35, 0.62, 2},
+    TileShape{32, 64, 8, 8, 64, 3, 0.35, 0.62, 2},
 };
 
 std::span<const TileShape> tiles_of(Multiplier multiplier) {
@@ -40,7 +41,7 @@ std::span<const TileShape> tiles_of(Multiplier multiplier) {
 }
 
 int threads_of(const TileShape& tile, Multiplier multiplier) {
-  return tile.down * tile.across * (multiplier == Multiplier::kFma ? 1 : 32);
+  return tile.down * tile.across * (multiplier == Multiplier::kFma ? tile.parts : 32);
 }
 
 /// Elements of depth in a stage.
@@ -57,16 +58,6 @@ std::string element_type(const Arithmetic& arithmetic) {
   return arithmetic.tf32 ? "tf32" : device_type(arithmetic.dtype);
 }
 
-/// To nearest, ties away from zero, as cvt.rna.tf32 does.
-float rounded_to_tf32(float x) {
-  if (!std::isfinite(x)) return x;
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &x, sizeof bits);
-  bits = (bits + 0x1000u) & ~0x1fffu;
-  std::memcpy(&x, &bits, sizeof bits);
-  return x;
-}
-
 std::string multiplier_text(const ProductJob& job) {
   const TileShape& t = job.tile;
   switch (job.arithmetic.multiplier) {
@@ -79,8 +70,8 @@ std::string multiplier_text(const ProductJob& job) {
       return fmt::format("WmmaTile<{}, {}, {}, {}, {}, {}>", element_type(job.arithmetic), t.rows,
                          t.columns, t.down, t.across, t.row_bytes);
     case Multiplier::kFma:
-      return fmt::format("FmaTile<{}, {}, {}, {}, {}>", t.rows, t.columns, t.down, t.across,
-                         t.row_bytes);
+      return fmt::format("FmaTile<{}, {}, {}, {}, {}, {}>", t.rows, t.columns, t.down, t.across,
+                         t.parts, t.row_bytes);
   }
   return {};
 }
@@ -173,19 +164,8 @@ ProductOperand packed_operand(
     for (std::int64_t r = 0; r < rows; ++r) {
       std::byte* to =
           bytes.data() + static_cast<std::size_t>((g * padded_rows + r) * padded_depth) * size;
-      for (std::int64_t k = 0; k < depth; ++k, to += size) {
-        const float x = element(g, r, k);
-        if (arithmetic.dtype == DType::kFloat16) {
-          const Float16 y(static_cast<double>(x));
-          std::memcpy(to, &y, size);
-        } else if (arithmetic.dtype == DType::kBFloat16) {
-          const BFloat16 y(static_cast<double>(x));
-          std::memcpy(to, &y, size);
-        } else {
-          const float y = arithmetic.tf32 ? rounded_to_tf32(x) : x;
-          std::memcpy(to, &y, size);
-        }
-      }
+      for (std::int64_t k = 0; k < depth; ++k, to += size)
+        write_element(to, element(g, r, k), arithmetic.dtype, arithmetic.tf32);
     }
   }
   ProductOperand operand;

@@ -39,6 +39,7 @@ struct TileShape {
   int stages;
   // Of an SM's peak rate: what a block reaches alone, what as many as fit reach.
   double alone, full;
+  int parts = 1;  // kFma: threads that share a thread's sums, each over a part of the depth
 };
 
 /// y [rows, columns] = a [rows, depth] b^T [columns, depth], `products` times.

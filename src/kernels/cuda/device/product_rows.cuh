@@ -77,6 +77,9 @@ class TileRows {
 
   /// Brings depth [k, k + elements of a row) to a stage, or as far as registers.
   __device__ void fetch(unsigned char* stage, int k) {
+    // Chunks of a thread are those of one place in the depth.
+    DepthEntry step{};
+    if constexpr (kRows == Rows::kWindows && !kElements) step = table_[k / kChunk + chunk_of(0)];
     BRAZE_UNROLL
     for (int i = 0; i < kEach; ++i) {
       if (!has(i)) continue;
@@ -85,7 +88,7 @@ class TileRows {
         BRAZE_UNROLL
         for (int j = 0; j < kChunk; ++j) raw_[i].at[j] = element(begin_[begin_index(i)], depth + j);
       } else {
-        const Span span = span_of(begin_[begin_index(i)], depth);
+        const Span span = span_of(begin_[begin_index(i)], depth, step);
         if constexpr (kAsync) {
           cp_async_16(stage + Place::at(row_of(i), chunk_of(i)), span.from,
                       span.count * static_cast<int>(sizeof(T)));
@@ -162,10 +165,10 @@ class TileRows {
            static_cast<u32>(begin.h + step.h) < static_cast<u32>(rows_.in[1]) &&
            static_cast<u32>(begin.w + step.w) < static_cast<u32>(rows_.in[2]);
   }
-  /// A chunk at a depth, and how many of its elements exist.
-  __device__ __forceinline__ Span span_of(const RowBegin& begin, int depth) const {
+  /// A chunk at a depth, which is `step` of a window, and how many of its elements exist.
+  __device__ __forceinline__ Span span_of(const RowBegin& begin, int depth,
+                                          const DepthEntry& step) const {
     if constexpr (kRows == Rows::kWindows) {
-      const DepthEntry step = table_[depth / kChunk];
       if (!inside(begin, step)) return {data_, 0};
       return {data_ + begin.offset + step.offset, step.count};
     } else {
