@@ -19,8 +19,9 @@
 namespace braze::cuda {
 namespace {
 
-/// Longer epilogues are longer kernels to compile, and no network has them.
-constexpr int kMostSteps = 8;
+/// As our own families, which run what cuDNN has no engine for.
+constexpr int kMostSteps = device::kMaxValues / 2;
+constexpr int kMostOperands = device::kMaxOperands - 1;
 constexpr std::int64_t kAlignment = 16;  // what cuDNN's engines load at once, bytes
 
 // ---- What it takes
@@ -336,10 +337,12 @@ class ProblemBuilder {
   /// The engines that are compiled into cuDNN know conv + residual + bias + relu, in this order.
   /// Additions commute but for the rounding of fp32.
   void residual_first(std::vector<CudnnStep>& steps) const {
-    const auto adds = [&](std::size_t i) { return steps[i].mode == PointwiseMode::kAdd; };
-    if (steps.size() >= 2 && adds(0) && adds(1) && steps[0].operand->extents != result_ &&
-        steps[1].operand->extents == result_)
-      std::swap(steps[0], steps[1]);
+    const auto end = std::ranges::find_if_not(
+        steps, [](const CudnnStep& step) { return step.mode == PointwiseMode::kAdd; });
+    const auto residual = std::find_if(steps.begin(), end, [this](const CudnnStep& step) {
+      return step.operand->extents == result_;
+    });
+    if (residual != end) std::rotate(steps.begin(), residual, residual + 1);
   }
 
   const Plan& plan_;
@@ -385,6 +388,7 @@ Row cudnn() {
   family.layouts = LayoutRule::kChannelsLast;
   family.epilogue = true;
   family.most_steps = kMostSteps;
+  family.most_operands = kMostOperands;
   family.pitched = true;
   family.wanted = true;
   family.supports = supports;

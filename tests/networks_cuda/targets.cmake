@@ -1,0 +1,1 @@
+use_fake_cudnn(networks_cuda_tests)
