@@ -12,8 +12,56 @@ __device__ __forceinline__ float bfloat16_to_float(u16 x) { return simt::bfloat1
 __device__ __forceinline__ u16 float_to_bfloat16(float x) { return simt::bfloat16_bits(x); }
 __device__ __forceinline__ u32 float_to_tf32(float x) { return simt::tf32_bits(x); }
 
+__device__ __forceinline__ void halves_to_floats(u32 x, float& low, float& high) {
+  low = half_to_float(static_cast<u16>(x));
+  high = half_to_float(static_cast<u16>(x >> 16));
+}
+__device__ __forceinline__ void bfloat16s_to_floats(u32 x, float& low, float& high) {
+  low = bfloat16_to_float(static_cast<u16>(x));
+  high = bfloat16_to_float(static_cast<u16>(x >> 16));
+}
+__device__ __forceinline__ u32 floats_to_halves(float low, float high) {
+  return float_to_half(low) | static_cast<u32>(float_to_half(high)) << 16;
+}
+__device__ __forceinline__ u32 floats_to_bfloat16s(float low, float high) {
+  return float_to_bfloat16(low) | static_cast<u32>(float_to_bfloat16(high)) << 16;
+}
+__device__ __forceinline__ float max_or_nan(float a, float b) { return a != a || a > b ? a : b; }
+__device__ __forceinline__ float min_or_nan(float a, float b) { return a != a || a < b ? a : b; }
+__device__ __forceinline__ u32 halves_max_or_nan(u32 a, u32 b) {
+  float a0, a1, b0, b1;
+  halves_to_floats(a, a0, a1);
+  halves_to_floats(b, b0, b1);
+  return floats_to_halves(max_or_nan(a0, b0), max_or_nan(a1, b1));
+}
+__device__ __forceinline__ u32 bfloat16s_max_or_nan(u32 a, u32 b) {
+  float a0, a1, b0, b1;
+  bfloat16s_to_floats(a, a0, a1);
+  bfloat16s_to_floats(b, b0, b1);
+  return floats_to_bfloat16s(max_or_nan(a0, b0), max_or_nan(a1, b1));
+}
+__device__ __forceinline__ float exp2_approximate(float x) { return __builtin_exp2f(x); }
+__device__ __forceinline__ float reciprocal_approximate(float x) { return 1.0f / x; }
+
 __device__ __forceinline__ void grid_dependency_wait() { simt::runtime->dependency_wait(); }
 __device__ __forceinline__ void launch_dependents() {}
+
+template <class T>
+__device__ __forceinline__ T* in_register(T* p) {
+  return p;
+}
+
+template <int N>
+__device__ __forceinline__ void load_words_if(u32 (&x)[N], const void* p, bool exist,
+                                              u32 otherwise = 0) {
+  struct alignas(4 * N) Together {
+    u32 at[N];
+  };
+  Together y;
+  for (int i = 0; i < N; ++i) y.at[i] = otherwise;
+  if (exist) y = *static_cast<const Together*>(p);
+  for (int i = 0; i < N; ++i) x[i] = y.at[i];
+}
 
 __device__ __forceinline__ u32 shared_address(const void* p) {
   return simt::runtime->shared_address(p);

@@ -69,7 +69,9 @@ __device__ __forceinline__ To convert(From x) {
 /// v[i] = p[i * step]; all at once where kTogether (step 1, p aligned to min(16, V elements)).
 template <class T, bool kTogether, class C, int V>
 __device__ __forceinline__ void load_elements(C (&v)[V], const T* p, i64 step) {
-  if constexpr (kTogether) {
+  if constexpr (kTogether && kInWords<T, V> && kSame<C, float>) {
+    load_vector<T, V>(v, p);
+  } else if constexpr (kTogether) {
     const Vector<T, V> x = *reinterpret_cast<const Vector<T, V>*>(p);
     BRAZE_UNROLL
     for (int i = 0; i < V; ++i) v[i] = convert<C>(x.at[i]);
@@ -81,7 +83,9 @@ __device__ __forceinline__ void load_elements(C (&v)[V], const T* p, i64 step) {
 
 template <class T, bool kTogether, class C, int V>
 __device__ __forceinline__ void store_elements(T* p, i64 step, const C (&v)[V]) {
-  if constexpr (kTogether) {
+  if constexpr (kTogether && kInWords<T, V> && kSame<C, float>) {
+    store_vector<T, V>(p, v);
+  } else if constexpr (kTogether) {
     Vector<T, V> x;
     BRAZE_UNROLL
     for (int i = 0; i < V; ++i) x.at[i] = convert<T>(v[i]);

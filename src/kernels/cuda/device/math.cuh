@@ -2,19 +2,21 @@
 // what is NaN stays NaN, in relu, clip, min and max too.
 #pragma once
 
-#include "braze/device.cuh"
+#include "braze/ptx.cuh"
 
 namespace braze::device {
 
 inline constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000);
 
-__device__ __forceinline__ float relu(float x) { return x < 0 ? 0.0f : x; }
+__device__ __forceinline__ float relu(float x) { return max_or_nan(x, 0.0f); }
 __device__ __forceinline__ float leaky_relu(float x, float slope) { return x < 0 ? slope * x : x; }
 __device__ __forceinline__ float clip(float x, float low, float high) {
-  return x != x ? x : fminf(fmaxf(x, low), high);
+  return min_or_nan(max_or_nan(x, low), high);
 }
-/// 1 / (1 + exp(-x)), to about 2 units in the last place
-__device__ __forceinline__ float sigmoid(float x) { return 1.0f / (1.0f + __expf(-x)); }
+/// 1 / (1 + exp(-x)), to about 2 + |x| units in the last place, without a division
+__device__ __forceinline__ float sigmoid(float x) {
+  return reciprocal_approximate(1.0f + exp2_approximate(x * -1.4426950408889634f));
+}
 __device__ __forceinline__ float hard_sigmoid(float x, float slope, float shift) {
   return clip(slope * x + shift, 0.0f, 1.0f);
 }
@@ -55,8 +57,8 @@ __device__ __forceinline__ float mod(float a, float b) {
   const float rest = fmodf(a, b);
   return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
-__device__ __forceinline__ float minimum(float a, float b) { return a != a || a < b ? a : b; }
-__device__ __forceinline__ float maximum(float a, float b) { return a != a || a > b ? a : b; }
+__device__ __forceinline__ float minimum(float a, float b) { return min_or_nan(a, b); }
+__device__ __forceinline__ float maximum(float a, float b) { return max_or_nan(a, b); }
 __device__ __forceinline__ float prelu(float a, float slope) { return a < 0 ? slope * a : a; }
 
 }  // namespace braze::device

@@ -36,6 +36,93 @@ __device__ __forceinline__ u16 float_to_bfloat16(float x) {
   return static_cast<u16>((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
 #endif
 }
+// Two 16-bit numbers of a word, the first in its low half.
+
+__device__ __forceinline__ void halves_to_floats(u32 x, float& low, float& high) {
+  asm("{ .reg .f16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h; }"
+      : "=f"(low), "=f"(high)
+      : "r"(x));
+}
+__device__ __forceinline__ void bfloat16s_to_floats(u32 x, float& low, float& high) {
+  low = __uint_as_float(x << 16);
+  high = __uint_as_float(x & 0xffff0000u);
+}
+__device__ __forceinline__ u32 floats_to_halves(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  u32 y;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+#else
+  return float_to_half(low) | static_cast<u32>(float_to_half(high)) << 16;
+#endif
+}
+__device__ __forceinline__ u32 floats_to_bfloat16s(float low, float high) {
+#if __CUDA_ARCH__ >= 800
+  u32 y;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
+  return y;
+#else
+  return float_to_bfloat16(low) | static_cast<u32>(float_to_bfloat16(high)) << 16;
+#endif
+}
+
+// The larger, the smaller of two; NaN if either is.
+
+__device__ __forceinline__ float max_or_nan(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+#else
+  return a != a || a > b ? a : b;
+#endif
+}
+__device__ __forceinline__ float min_or_nan(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+#else
+  return a != a || a < b ? a : b;
+#endif
+}
+__device__ __forceinline__ u32 halves_max_or_nan(u32 a, u32 b) {
+#if __CUDA_ARCH__ >= 800
+  u32 y;
+  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
+  return y;
+#else
+  float a0, a1, b0, b1;
+  halves_to_floats(a, a0, a1);
+  halves_to_floats(b, b0, b1);
+  return floats_to_halves(max_or_nan(a0, b0), max_or_nan(a1, b1));
+#endif
+}
+__device__ __forceinline__ u32 bfloat16s_max_or_nan(u32 a, u32 b) {
+#if __CUDA_ARCH__ >= 800
+  u32 y;
+  asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(y) : "r"(a), "r"(b));
+  return y;
+#else
+  float a0, a1, b0, b1;
+  bfloat16s_to_floats(a, a0, a1);
+  bfloat16s_to_floats(b, b0, b1);
+  return floats_to_bfloat16s(max_or_nan(a0, b0), max_or_nan(a1, b1));
+#endif
+}
+
+/// 2^x and 1 / x to about 2 units in the last place; subnormal results are zeros.
+__device__ __forceinline__ float exp2_approximate(float x) {
+  float y;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+__device__ __forceinline__ float reciprocal_approximate(float x) {
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+}
+
 /// The bits of x with the 10-bit mantissa that the tensor cores read.
 __device__ __forceinline__ u32 float_to_tf32(float x) {
 #if __CUDA_ARCH__ >= 800
@@ -58,6 +145,41 @@ __device__ __forceinline__ void launch_dependents() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+
+/// p, a pointer into global memory, computed once and kept in registers.
+template <class T>
+__device__ __forceinline__ T* in_register(T* p) {
+  asm("" : "+l"(p));
+  __builtin_assume(__isGlobal(p));
+  return p;
+}
+
+/// x[i] = p[i], or `otherwise` where the words (1, 2 or 4, aligned to as many) do not exist; no
+/// branch.
+template <int N>
+__device__ __forceinline__ void load_words_if(u32 (&x)[N], const void* p, bool exist,
+                                              u32 otherwise = 0) {
+  static_assert(N == 1 || N == 2 || N == 4, "words that are loaded at once");
+  if constexpr (N == 1) {
+    asm volatile(
+        "{ .reg .pred e; setp.ne.b32 e, %2, 0; mov.b32 %0, %3;\n"
+        "@e ld.global.b32 %0, [%1]; }"
+        : "=&r"(x[0])
+        : "l"(p), "r"(static_cast<int>(exist)), "r"(otherwise));
+  } else if constexpr (N == 2) {
+    asm volatile(
+        "{ .reg .pred e; setp.ne.b32 e, %3, 0; mov.b32 %0, %4; mov.b32 %1, %4;\n"
+        "@e ld.global.v2.b32 {%0, %1}, [%2]; }"
+        : "=&r"(x[0]), "=&r"(x[1])
+        : "l"(p), "r"(static_cast<int>(exist)), "r"(otherwise));
+  } else {
+    asm volatile(
+        "{ .reg .pred e; setp.ne.b32 e, %5, 0; mov.b32 %0, %6; mov.b32 %1, %6; mov.b32 %2, %6;\n"
+        "mov.b32 %3, %6; @e ld.global.v4.b32 {%0, %1, %2, %3}, [%4]; }"
+        : "=&r"(x[0]), "=&r"(x[1]), "=&r"(x[2]), "=&r"(x[3])
+        : "l"(p), "r"(static_cast<int>(exist)), "r"(otherwise));
+  }
 }
 
 /// The 32-bit address of a pointer into shared memory.
