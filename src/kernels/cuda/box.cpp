@@ -1,6 +1,8 @@
 #include "kernels/cuda/box.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <limits>
 
 #include "base/error.hpp"
 
@@ -16,7 +18,8 @@ void collapse(std::vector<BoxAxis>& axes) {
     bool one = true;
     for (std::size_t k = 0; k < inner.strides.size(); ++k)
       one = one && outer.strides[k] == inner.strides[k] * inner.extent;
-    if (!one) continue;
+    // The outermost extent is not asked for; the others have 31 bits.
+    if (!one || (i > 1 && outer.extent * inner.extent > std::numeric_limits<int>::max())) continue;
     outer = {outer.extent * inner.extent, inner.strides};
     axes.erase(axes.begin() + static_cast<std::ptrdiff_t>(i));
   }
@@ -26,6 +29,16 @@ std::uint32_t blocks_for(std::int64_t n, std::int64_t size) {
   const std::int64_t blocks = (n + size - 1) / size;
   ensure(blocks < (1LL << 31), "a grid has less than 2^31 blocks");
   return static_cast<std::uint32_t>(blocks);
+}
+
+device::Divisor divisor_of(std::int64_t n) {
+  ensure(n >= 0 && n < (std::int64_t{1} << 31), "a divisor fits 31 bits");
+  const auto d = static_cast<std::uint64_t>(std::max<std::int64_t>(n, 1));
+  // With 2^(shift - 1) < d <= 2^shift, magic d = 2^(31 + shift) + e with 0 <= e < d: n e is less
+  // than 2^(31 + shift), so it carries nothing into n magic / 2^(31 + shift).
+  const auto shift = static_cast<unsigned>(std::bit_width(d - 1));
+  const std::uint64_t magic = ((std::uint64_t{1} << (31 + shift)) + d - 1) / d;
+  return {static_cast<int>(d), static_cast<unsigned>(magic), shift};
 }
 
 bool is_aligned(const Plan& plan, ValueId id, std::span<const std::int64_t> strides, int vector) {

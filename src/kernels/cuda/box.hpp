@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cuda/device/divisor.h"
 #include "plan/plan.hpp"
 
 namespace braze::cuda {
@@ -22,6 +23,9 @@ void collapse(std::vector<BoxAxis>& axes);
 
 /// ceil(n / size), as an extent of a grid.
 std::uint32_t blocks_for(std::int64_t n, std::int64_t size);
+
+/// What kernels divide by `n` with; n is below 2^31, 0 is taken for 1.
+device::Divisor divisor_of(std::int64_t n);
 
 /// May this many elements be read or written at once at every multiple of `strides` elements from
 /// where the value lies?

@@ -379,7 +379,7 @@ class Emitter {
     for (std::size_t axis = 0; axis < axes; ++axis) {
       const bool inner = axis + 1 == axes;
       const std::int64_t times = inner ? vector_ : 1;
-      parameters_.extent[axis] = static_cast<int>(axes_[axis].extent / times);
+      parameters_.extent[axis] = divisor_of(axis > 0 ? axes_[axis].extent / times : 1);
       parameters_.y_stride[axis] = axes_[axis].strides[0] * times;
       for (std::size_t i = 0; i < operands_.size(); ++i)
         parameters_.x_stride[i][axis] = axes_[axis].strides[i + 1] * times;

@@ -11,6 +11,7 @@
 
 #include "braze/arithmetic.cuh"
 #include "braze/convert.cuh"
+#include "braze/divide.cuh"
 #include "braze/math.cuh"
 #include "braze/pointwise_parameters.h"
 
@@ -18,25 +19,19 @@ namespace braze::device {
 
 template <class Map, int kThreads>
 __device__ __forceinline__ void pointwise(const PointwiseParameters& p) {
-  using Index = typename Map::Index;
   launch_dependents();
-  grid_dependency_wait();
   const i64 at = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (at >= p.count) return;
-  Index rest = static_cast<Index>(at);
+  auto rest = static_cast<typename Map::Index>(at);
   i64 y = 0, x[Map::kOperands] = {};
   BRAZE_UNROLL
   for (int axis = Map::kAxes - 1; axis >= 0; --axis) {
-    Index here = rest;
-    if (axis > 0) {
-      const Index extent = static_cast<Index>(p.extent[axis]);
-      rest = here / extent;
-      here -= rest * extent;
-    }
+    const i64 here = axis > 0 ? split_off(rest, p.extent[axis]) : static_cast<i64>(rest);
     y += here * p.y_stride[axis];
     BRAZE_UNROLL
     for (int i = 0; i < Map::kOperands; ++i) x[i] += here * p.x_stride[i][axis];
   }
+  grid_dependency_wait();
   Map::apply(p, y, x);
 }
 

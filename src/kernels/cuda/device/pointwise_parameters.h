@@ -1,6 +1,8 @@
 // Run-time parameters of pointwise.cuh.
 #pragma once
 
+#include "braze/divisor.h"
+
 namespace braze::device {
 
 inline constexpr int kPointwiseOperands = 16;
@@ -13,7 +15,7 @@ struct PointwiseParameters {
   void* y;
   const void* x[kPointwiseOperands];
   long long count;  // of groups
-  int extent[kPointwiseAxes];
+  Divisor extent[kPointwiseAxes];
   long long y_stride[kPointwiseAxes];
   long long x_stride[kPointwiseOperands][kPointwiseAxes];
   long long y_step, x_step[kPointwiseOperands];  // from element to element of a group
