@@ -7,6 +7,7 @@
 #include "graph/elements.hpp"
 #include "kernels/cpu/group.hpp"
 #include "kernels/cuda/box.hpp"
+#include "kernels/cuda/conv_depthwise.hpp"
 #include "kernels/cuda/device/conv_depthwise_parameters.h"
 #include "kernels/cuda/families.hpp"
 #include "kernels/cuda/window.hpp"
@@ -36,58 +37,30 @@ Support supports(const Graph& graph, const Node& node, const Device&) {
   return Support::yes();
 }
 
-Work work(const Graph& graph, const Group& group, const Candidate&, const Device&) {
-  const Node& node = cpu::anchor_of(graph, group);
-  const double taps = static_cast<double>(element_count(node.as<Conv>()->window.kernel));
-  return cpu::streaming_work(
-      graph, group,
-      2 * taps * static_cast<double>(element_count(graph.value(node.outputs[0]).shape)), 0.3);
+std::vector<Candidate> candidates(const Graph& graph, const Group& group, const Device& device) {
+  std::vector<Candidate> list;
+  for (const DepthwiseTile& tile : depthwise_tiles(depthwise_problem(graph, group), device)) {
+    list.push_back({{{"vector", tile.vector}, {"pixels", tile.pixels}, {"rows", tile.rows}}});
+  }
+  return list;
 }
 
-/// What a kernel is specialised for, and how much a thread makes.
-struct Choice {
-  int height = 0, width = 0, stride = 0;  // of the filter; 0: run-time
-  int vector = 1, pixels = 1;
-  bool together = false;  // V channels of the input are read at once
-};
+DepthwiseTile tile_of(const Candidate& candidate) {
+  const auto get = [&](const char* name) { return static_cast<int>(candidate.get(name, 1)); };
+  return {get("vector"), get("pixels"), get("rows")};
+}
 
-Choice choose(const Plan& plan, const Window& window, ValueId x, ValueId y, std::int64_t multiplier,
-              const ImageAxes& out) {
-  Choice choice;
-  const DType x_type = plan.graph.value(x).dtype, y_type = plan.graph.value(y).dtype;
-  int widest = std::max(size_of(x_type), size_of(y_type)) == 4 ? 4 : 8;
-  for (; widest > 1; widest /= 2) {
-    if (multiplier == 1 && takes_vectors(plan, x, widest) && takes_vectors(plan, y, widest)) break;
-  }
-  choice.vector = widest;
-  choice.together = widest > 1;
-  const std::size_t last = window.kernel.size() - 1;
-  const std::int64_t height = last > 0 ? window.kernel[last - 1] : 1, width = window.kernel[last];
-  const bool usual = (height == 3 && width == 3) || (height == 5 && width == 5) ||
-                     (height == 1 && width == 3) || (height == 7 && width == 7);
-  if (usual && window.dilations[last] == 1 && window.strides[last] <= 2 && choice.together) {
-    choice.height = static_cast<int>(height);
-    choice.width = static_cast<int>(width);
-    choice.stride = static_cast<int>(window.strides[last]);
-  }
-  // More pixels of a thread share what it reads; more threads hide latency. First give up sharing,
-  // then the width of the vectors.
-  const std::int64_t rows = out.n * out.extent[0] * out.extent[1];
-  const auto threads = [&](int pixels, int vector) {
-    return rows * ((out.extent[2] + pixels - 1) / pixels) * ((out.channels + vector - 1) / vector);
-  };
-  constexpr std::int64_t kThreadsOfAnSm = 512, kFewestOfAnSm = 128;
-  const std::int64_t enough = kThreadsOfAnSm * plan.device.units;
-  if (choice.width > 0) {
-    const int most = choice.width >= 7 ? 2 : 4;
-    for (choice.pixels = most; choice.pixels > 1; choice.pixels /= 2) {
-      if (threads(choice.pixels, choice.vector) >= enough) break;
-    }
-  }
-  while (choice.vector > 2 && choice.pixels == 1 &&
-         threads(1, choice.vector) < kFewestOfAnSm * plan.device.units)
-    choice.vector /= 2;
-  return choice;
+Work work(const Graph& graph, const Group& group, const Candidate& candidate,
+          const Device& device) {
+  const DepthwiseProblem problem = depthwise_problem(graph, group);
+  Work work = cpu::streaming_work(graph, group, problem.flops());
+  const DType dtype = graph.value(cpu::anchor_of(graph, group).inputs[0]).dtype;
+  const double peak = dtype != DType::kFloat32 ? device.flops_fp16
+                      : device.tf32            ? device.flops_tf32
+                                               : device.flops_fp32;
+  const double seconds = depthwise_seconds(problem, tile_of(candidate), device);
+  work.efficiency = std::clamp(work.flops / (seconds * peak), 1e-6, 1.0);
+  return work;
 }
 
 /// [tap][channel], rounded up to whole vectors of 16 channels.
@@ -105,53 +78,92 @@ std::vector<std::byte> pack(const Tensor& weights, DType dtype, std::int64_t pit
   return {begin, begin + packed.bytes()};
 }
 
+/// The widest vectors of channels that are read and written at once.
+int widest_vector(const Plan& plan, ValueId x, ValueId y) {
+  const DType x_type = plan.graph.value(x).dtype, y_type = plan.graph.value(y).dtype;
+  int widest = std::max(size_of(x_type), size_of(y_type)) == 4 ? 4 : 8;
+  while (widest > 1 && !(takes_vectors(plan, x, widest) && takes_vectors(plan, y, widest)))
+    widest /= 2;
+  return widest;
+}
+
 Kernel build(const Plan& plan, const KernelPlan& kernel) {
   const Group& group = kernel.group;
   const Group::Member& member = group.members.front();
   const Node& node = cpu::anchor_of(plan.graph, group);
   const Window& window = node.as<Conv>()->window;
   const ValueId x_id = loaded_value(plan, group, node.inputs[0]), y_id = member.result;
+  const DType x_type = plan.graph.value(x_id).dtype, y_type = plan.graph.value(y_id).dtype;
   const ImageAxes x = image_axes(plan, x_id), y = image_axes(plan, y_id);
   const Tensor& weights = *plan.graph.value(node.inputs[1]).constant;
-  const std::int64_t multiplier = y.channels / x.channels;
-  const Choice choice = choose(plan, window, x_id, y_id, multiplier, y);
+
+  const DepthwiseProblem problem = depthwise_problem(plan.graph, group);
+  DepthwiseTile tile = kernel.candidate.parameters.empty()
+                           ? depthwise_tiles(problem, plan.device).front()
+                           : tile_of(kernel.candidate);
+  const int widest = widest_vector(plan, x_id, y_id);
+  const bool any = tile.any() || widest == 1 || !offsets_fit(x) || !offsets_fit(y);
+  const bool together = widest > 1 && problem.multiplier == 1;
+  if (any) tile = {together || y.stride_channel == 1 ? std::max(widest, 1) : 1, 1, 1};
+  tile.vector = std::min(tile.vector, widest);
 
   Kernel result;
   device::ConvDepthwiseParameters p{};
   p.x_n = x.stride_n;
   p.x_channel = x.stride_channel;
-  p.w_tap = (y.channels + 15) / 16 * 16;
-  p.multiplier = static_cast<int>(multiplier);
+  p.w_tap = static_cast<int>((y.channels + 15) / 16 * 16);
+  p.multiplier = static_cast<int>(problem.multiplier);
   set_window(p, window);
   for (std::size_t axis = 0; axis < 3; ++axis) {
     p.x_axis[axis] = x.stride[axis];
     p.in[axis] = x.extent[axis];
     p.out[axis] = y.extent[axis];
   }
-  EpilogueEmitter epilogue(plan, kernel, result, choice.vector);
-  epilogue.add_bias(node.input(2));
+  p.x_row = static_cast<int>(x.stride[1]);
+  p.x_pixel = static_cast<int>(x.stride[2]);
+  p.y_pixel = static_cast<int>(y.stride[2]);
+  p.rows = tile.rows;
+  const auto parts = [](std::int64_t n, int size) { return (n + size - 1) / size; };
+  const std::int64_t vectors = parts(y.channels, tile.vector),
+                     runs = parts(y.extent[2], tile.pixels), strips = parts(y.extent[1], tile.rows);
+  p.vectors = divisor_of(vectors);
+  p.runs = divisor_of(runs);
+  p.strips = divisor_of(strips);
+  p.planes = divisor_of(y.extent[0]);
+  p.threads = vectors * runs * strips * y.extent[0] * y.n;
+  EpilogueEmitter epilogue(plan, kernel, result, tile.vector);
+  const ValueId bias = node.input(2);
+  const bool constant_bias = bias != kNoValue && plan.graph.value(bias).is_constant();
+  if (!constant_bias) epilogue.add_bias(bias);
   epilogue.add_steps(member);
   p.e = epilogue.parameters();
   p.y = output_parameters(plan, y_id);
-  const std::int64_t runs = (y.extent[2] + choice.pixels - 1) / choice.pixels;
-  p.threads =
-      y.n * y.extent[0] * y.extent[1] * runs * ((y.channels + choice.vector - 1) / choice.vector);
-  const int threads = std::min(128, threads_for(p.threads, plan.device));
-  const char* w_type = device_type(weights.dtype());
-  emit(
-      result, "conv_depthwise", {"conv_depthwise.cuh"}, epilogue.source(),
-      "ConvDepthwiseParameters",
-      fmt::format("conv_depthwise<{}, {}, {}, {}, {}, {}, {}, {}, {}, Store::{}, {}, {}, Epilogue>",
-                  device_type(plan.graph.value(x_id).dtype), w_type,
-                  device_type(plan.graph.value(y_id).dtype), choice.height, choice.width,
-                  choice.stride, choice.vector, choice.pixels, choice.together,
-                  choice.vector > 1 ? "kVector" : "kEach", index_type(p.threads), threads),
-      threads);
+
+  const bool strip = !any && tile.rows > 1;
+  const int threads =
+      strip ? kDepthwiseThreads : std::min(kDepthwiseThreads, threads_for(p.threads, plan.device));
+  const int blocks_per_sm = strip ? depthwise_blocks_per_sm(problem, tile) : 1;
+  const std::string types = fmt::format("{}, {}, {}", device_type(x_type),
+                                        device_type(weights.dtype()), device_type(y_type));
+  const std::string last = fmt::format("{}, {}, Epilogue", index_type(p.threads), threads);
+  std::string call;
+  if (any) {
+    call = fmt::format("conv_depthwise<{}, {}, {}, Store::{}, {}>", types, tile.vector, together,
+                       tile.vector > 1 ? "kVector" : "kEach", last);
+  } else {
+    call = fmt::format("conv_depthwise_{}<{}, {}, {}, {}, {}, {}, {}>", strip ? "strip" : "window",
+                       types, p.kernel[1], p.kernel[2], tile.pixels > 1 || strip ? p.stride[2] : 1,
+                       tile.vector, tile.pixels, last);
+  }
+  emit(result, "conv_depthwise", {"conv_depthwise.cuh"}, epilogue.source(),
+       "ConvDepthwiseParameters", call, threads, blocks_per_sm);
   result.grid.x = p.threads == 0 ? 0 : blocks_for(p.threads, threads);
   result.overlaps = true;
   Parameters parameters(p);
   parameters.point(p.x, address_of(plan, group, node.inputs[0], result));
   parameters.point(p.w, add_constant(result, pack(weights, weights.dtype(), p.w_tap)));
+  if (constant_bias)
+    parameters.point(p.bias, add_floats(result, *plan.graph.value(bias).constant, 32));
   parameters.point(p.y.data, {Address::Of::kOutput, cpu::output_index(group, y_id), 0});
   epilogue.point(parameters, p.e);
   parameters.move_to(result);
@@ -163,7 +175,7 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
 Row conv_depthwise() {
   KernelFamily family = image_family("conv_depthwise");
   family.supports = supports;
-  family.candidates = cpu::only_candidate;
+  family.candidates = candidates;
   family.work = work;
   return {family, build};
 }

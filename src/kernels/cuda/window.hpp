@@ -15,6 +15,9 @@ struct ImageAxes {
 };
 ImageAxes image_axes(const Plan& plan, ValueId id);
 
+/// Do the offsets of all elements of one image fit an int?
+bool offsets_fit(const ImageAxes& image);
+
 /// Fills kernel, stride, dilation and pad, each of depth, height and width.
 template <class Block>
 void set_window(Block& block, const Window& window) {
