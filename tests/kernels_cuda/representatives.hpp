@@ -52,6 +52,9 @@ inline std::vector<Representative> representatives(int sm) {
     add("max_pool" + of, pool(),
         OneNode(Pool{PoolFn::kMax, window({3, 3}, {2, 2}, {1, 1}), false, false, false},
                 {floats(image)}));
+    add("max_pool_pixels" + of, pool(),
+        OneNode(Pool{PoolFn::kMax, window({3, 3}, {2, 2}, {1, 1}), false, false, false},
+                {floats({16, 64, 56, 56})}));
     add("average_pool_model" + of, pool(),
         OneNode(Pool{PoolFn::kAverage, window({3, 3}, {2, 2}, {1, 1}), false, true, false},
                 {floats(image)}),
