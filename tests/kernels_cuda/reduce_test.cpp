@@ -27,12 +27,37 @@ TEST(CudaReduce, EveryFunction) {
 
 TEST(CudaReduce, ManyTermsOfFewChannelsAreSplitOverBlocks) {
   BRAZE_NEEDS_EMULATOR();
-  const Tensor x = random_floats(DType::kFloat16, {1, 16, 48, 50}, 1, 0, 1);
-  OneNode node(reduction(ReduceFn::kMean, {2, 3}), {x});
-  const Plan plan = one_kernel_plan(node.graph, reduce(), node.group,
-                                    {{node.group.inputs[0], {Layout::kChannelsLast, 0}}});
-  EXPECT_GT(reduce().build(plan, plan.kernels[0]).grid.y, 1U);
-  check_node(reduce(), node, rounded(DType::kFloat16));
+  for (const int sm : {80, 90}) {
+    for (const DType dtype : {DType::kFloat16, DType::kFloat32}) {
+      const Tensor x = random_floats(dtype, {1, 16, 48, 50}, 1, 0, 1);
+      OneNode node(reduction(ReduceFn::kMean, {2, 3}), {x});
+      const Plan plan = one_kernel_plan(node.graph, reduce(), node.group,
+                                        {{node.group.inputs[0], {Layout::kChannelsLast, 0}}}, sm);
+      const Kernel kernel = reduce().build(plan, plan.kernels[0]);
+      EXPECT_EQ(kernel.cluster > 1, sm == 90);
+      EXPECT_EQ(kernel.grid.y > 1, sm == 80);
+      const std::vector<Tensor> got = run_on_gpu(plan, reduce(), node.inputs);
+      rounded(dtype, 1e-5)(got[0], interpret(node.graph, node.inputs)[0]);
+    }
+  }
+}
+
+TEST(CudaReduce, AveragesOfImagesOfEverySize) {
+  BRAZE_NEEDS_EMULATOR();
+  unsigned seed = 1;
+  for (const Shape& shape : {Shape{1, 8, 56, 56}, Shape{1, 24, 33, 31}, Shape{2, 40, 14, 14},
+                             Shape{3, 96, 7, 7}, Shape{1, 12, 30, 20}, Shape{2, 7, 9, 9},
+                             Shape{40, 64, 3, 3}, Shape{1, 272, 20, 20}, Shape{1, 2, 70, 60}}) {
+    for (const ReduceFn fn : {ReduceFn::kMean, ReduceFn::kMax, ReduceFn::kLogSumExp}) {
+      const DType dtype = std::array{DType::kFloat16, DType::kFloat32, DType::kBFloat16}[seed % 3];
+      Tensor x = random_floats(dtype, shape, seed++, -1, 2);
+      std::vector<double> values = load<double>(x);
+      values[7] = std::numeric_limits<double>::quiet_NaN();
+      x = make_tensor<double>(dtype, shape, values);
+      check_node(reduce(), OneNode(reduction(fn, {2, 3}), {x}), rounded(dtype, 1e-5), 3, seed);
+      if (HasFailure()) FAIL() << to_string(fn) << " of " << braze::to_string(shape);
+    }
+  }
 }
 
 TEST(CudaReduce, Integers) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.hpp"
 #include "kernels/cpu/reduce.hpp"
@@ -78,10 +79,12 @@ Operation operation(const Node& node, const std::string& compute, const std::str
   fail(ErrorCode::kInternal, "internal error: unknown reduction");
 }
 
-/// How a block is laid out: groups of `vector` results, threads that share their terms.
+/// How a block is laid out: groups of `vector` results, threads that share their terms; and over
+/// how many blocks these are split, of a cluster or else of the grid.
 struct Block {
   int vector = 1, groups = 1, sharing = 256;
   bool terms_together = true;
+  int cluster = 1;
   std::uint32_t splits = 1;
 };
 
@@ -109,7 +112,7 @@ class Builder {
     const DType x_type = plan_.graph.value(x_).dtype, y_type = plan_.graph.value(y_).dtype;
     const std::string compute = compute_type(node_, x_type);
     const Operation op = operation(node_, compute, element_type(x_type));
-    const Block block = lay_out(x_type, op.state_bytes);
+    const Block block = lay_out(x_type, op, compute);
     device::ReduceParameters p{};
     p.groups = results_ / block.vector;
     p.terms = terms_;
@@ -119,19 +122,22 @@ class Builder {
       const CopyAxis& axis = axes_.kept[i];
       const int times = i + 1 == axes_.kept.size() ? block.vector : 1;
       if (i + 1 == axes_.kept.size()) p.y_step = axis.to;
-      p.kept[i] = {axis.from * times, axis.to * times, static_cast<int>(axis.extent / times), 0};
+      p.kept[i] = {axis.from * times, axis.to * times, divisor_of(axis.extent / times)};
     }
     for (std::size_t i = 0; i < axes_.reduced.size(); ++i) {
       const CopyAxis& axis = axes_.reduced[i];
-      p.reduced[i] = {axis.from, 0, static_cast<int>(axis.extent), 0};
+      p.reduced[i] = {axis.from, 0, divisor_of(axis.extent)};
     }
     Kernel result;
     emit(result, "reduce", {"reduce.cuh"}, "", "ReduceParameters",
-         fmt::format("reduce<{}, {}, {}, {}, {}, {}, {}, {}, {}>", element_type(x_type),
+         fmt::format("reduce<{}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}>", element_type(x_type),
                      element_type(y_type), compute, op.name, block.vector, block.groups,
-                     block.sharing, block.terms_together, index_type(std::max(results_, terms_))),
+                     block.sharing, block.terms_together, axes_.reduced.size() == 1, block.cluster,
+                     index_type(std::max(results_, terms_))),
          block.groups * block.sharing);
-    result.grid.x = results_ == 0 ? 0 : blocks_for(p.groups, block.groups);
+    result.cluster = static_cast<std::uint32_t>(block.cluster);
+    result.grid.x = results_ == 0 ? 0 : blocks_for(p.groups, block.groups) * result.cluster;
+    result.shared_bytes = shared_bytes(block, op.state_bytes);
     result.grid.y = block.splits;
     result.overlaps = true;
     Parameters parameters(p);
@@ -148,33 +154,73 @@ class Builder {
   }
 
  private:
-  Block lay_out(DType dtype, std::size_t state_bytes) const {
-    Block block;
+  /// As ReduceBlock has it.
+  static std::uint32_t shared_bytes(const Block& block, std::size_t state_bytes) {
+    const auto results = static_cast<std::size_t>(block.groups * block.vector);
+    const int lanes =
+        block.terms_together ? std::min(block.sharing, 32) : std::max(1, 32 / block.groups);
+    const auto parts = static_cast<std::size_t>(block.sharing / lanes);
+    const std::size_t exchange =
+        block.cluster > 1 ? 16 + static_cast<std::size_t>(block.cluster) * results * 4 : 0;
+    return static_cast<std::uint32_t>((exchange + 15) / 16 * 16 + parts * results * state_bytes);
+  }
+
+  Block lay_out(DType dtype, const Operation& op, const std::string& compute) const {
     const bool rows = std::any_of(axes_.reduced.begin(), axes_.reduced.end(),
                                   [](const CopyAxis& axis) { return axis.from == 1; });
-    if (rows) {
-      block.terms_together = true;
-      block.groups = terms_ <= 256 ? 8 : 1;
-      block.sharing = 256 / block.groups;
-    } else {
-      block.terms_together = false;
-      block.vector = widest_vector(dtype, state_bytes);
-      block.groups = block.vector >= 4 ? 8 : 32;
-      // Few results: a narrow block, so that there are more of them.
-      while (block.groups > 8 && results_ / block.vector < block.groups * 2LL * plan_.device.units)
-        block.groups /= 2;
-      block.sharing = 256 / block.groups;
-      while (block.sharing > 1 && block.sharing / 2 >= terms_) block.sharing /= 2;
-      if (block.groups * block.sharing < 64) block.groups = 64 / block.sharing;
-    }
+    if (!rows) return lay_out_columns(dtype, op, compute);
+    Block block;
+    block.groups = terms_ <= 256 ? 8 : 1;
+    block.sharing = 256 / block.groups;
+    block.splits = splits_of(block);
+    return block;
+  }
+
+  /// Blocks of the grid that share the terms, where clusters cannot.
+  [[nodiscard]] std::uint32_t splits_of(const Block& block) const {
     const std::int64_t blocks =
         std::max<std::int64_t>((results_ / block.vector + block.groups - 1) / block.groups, 1);
     constexpr std::int64_t kTermsWorthABlock = 8, kMostSplits = 64;
     const std::int64_t wanted = 2LL * plan_.device.units / blocks;
     const std::int64_t possible = terms_ / (block.sharing * kTermsWorthABlock);
-    block.splits = static_cast<std::uint32_t>(
+    return static_cast<std::uint32_t>(
         std::max<std::int64_t>(1, std::min({wanted, possible, kMostSplits})));
-    return block;
+  }
+
+  /// Of the ways to share the work, the one that takes the fewest cycles, about: a block reads some
+  /// bytes a cycle, 8 loads of a thread are under way together, and joining takes its time.
+  Block lay_out_columns(DType dtype, const Operation& op, const std::string& compute) const {
+    constexpr double kBytesOfACycle = 40, kLatency = 700, kOfACluster = 600, kOfAPart = 12;
+    const int vector = widest_vector(dtype, op.state_bytes);
+    const bool clusters = plan_.device.sm >= 90 && compute == "float" && op.state_bytes == 4;
+    const double bytes = vector * static_cast<double>(size_of(dtype));
+    Block best;
+    double least = 0;
+    for (const int groups : {32, 16, 8, 4, 2, 1}) {
+      for (const int sharing : {2, 4, 8, 16, 32, 64, 128, 256}) {
+        const int threads = groups * sharing;
+        if (threads < 64 || threads > 256 || (sharing < 32 / groups)) continue;
+        for (const int cluster : {1, 2, 4, 8}) {
+          if (cluster > 1 && (!clusters || groups * vector % 4 != 0)) continue;
+          Block block{vector, groups, sharing, false, cluster, 1};
+          if (!clusters) block.splits = splits_of(block);
+          const double split = cluster * static_cast<double>(block.splits);
+          const double blocks =
+              std::ceil(static_cast<double>(results_) / (vector * groups)) * split;
+          const double turns = std::ceil(blocks / plan_.device.units);
+          const double terms = static_cast<double>(terms_) / split;
+          const double read = std::max(groups * bytes, 32.0) * terms;
+          const double cycles = turns * read / kBytesOfACycle +
+                                kLatency * std::ceil(terms / (8.0 * sharing)) +
+                                (cluster > 1 ? kOfACluster : 0) +
+                                kOfAPart * (std::max(1, threads / 32) + cluster) * turns;
+          if (least > 0 && cycles >= least) continue;
+          least = cycles;
+          best = block;
+        }
+      }
+    }
+    return best;
   }
 
   /// Results whose terms lie together and are read at once.
@@ -185,7 +231,7 @@ class Builder {
     for (const CopyAxis& axis : axes_.reduced) strides.push_back(axis.from);
     for (int vector = state_bytes > 8 ? 2 : static_cast<int>(16 / size_of(dtype)); vector > 1;
          vector /= 2) {
-      const bool enough = vector == 2 || results_ / vector >= 8;
+      const bool enough = vector == 2 || results_ / vector >= 2;
       if (vector <= 8 && enough && axes_.kept.back().extent % vector == 0 &&
           is_aligned(plan_, x_, strides, vector))
         return vector;

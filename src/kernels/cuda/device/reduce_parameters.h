@@ -1,13 +1,15 @@
 // Run-time parameters of reduce.cuh.
 #pragma once
 
+#include "braze/divisor.h"
+
 namespace braze::device {
 
 inline constexpr int kReduceAxes = 8;
 
 struct ReduceAxis {
   long long from, to;  // strides in elements; to is 0 along reduced axes
-  int extent, unused;
+  Divisor extent;
 };
 
 /// y[kept] = f(all x[kept, reduced]). The last kept axis counts groups of V results, whose elements
