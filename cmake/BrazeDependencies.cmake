@@ -10,7 +10,16 @@ find_package(Python3 COMPONENTS Interpreter REQUIRED)  # runs tools/check_layers
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy libhwy-contrib)
 pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
-pkg_check_modules(sqlite3 REQUIRED IMPORTED_TARGET sqlite3)
+
+# SQLite goes into libbraze where there is an archive (BrazeLibrary keeps its names inside), so that
+# no library has to be copied beside it.
+find_path(SQLITE3_INCLUDE_DIR sqlite3.h REQUIRED)
+find_library(SQLITE3_LIBRARY NAMES libsqlite3.a sqlite3 REQUIRED)
+add_library(sqlite3 UNKNOWN IMPORTED)
+set_target_properties(sqlite3 PROPERTIES
+  IMPORTED_LOCATION "${SQLITE3_LIBRARY}"
+  INTERFACE_INCLUDE_DIRECTORIES "${SQLITE3_INCLUDE_DIR}"
+  INTERFACE_LINK_LIBRARIES "Threads::Threads;${CMAKE_DL_LIBS};m")
 
 # pthreadpool comes with neither a .pc file nor a CMake package.
 find_path(PTHREADPOOL_INCLUDE_DIR pthreadpool.h REQUIRED)

@@ -6,22 +6,19 @@
 
 #include "base/error.hpp"
 #include "exec/logical.hpp"
+#include "exec/memory.hpp"
 #include "kernels/cpu/families.hpp"
 
 namespace braze {
-namespace {
-
-constexpr std::size_t kAlignment = 64;
 
 std::shared_ptr<std::byte> reserve(std::size_t bytes, const char* what) {
+  constexpr std::size_t kAlignment = 64;
   const std::size_t rounded = (bytes / kAlignment + 1) * kAlignment;
   auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
   if (data == nullptr)
     fail(ErrorCode::kOutOfMemory, "cannot allocate {} bytes for the {}", bytes, what);
   return {data, std::free};
 }
-
-}  // namespace
 
 CpuProgram::CpuProgram(Plan plan) : plan_(std::move(plan)) {
   const auto threads = static_cast<std::size_t>(std::max(plan_.device.units, 1));

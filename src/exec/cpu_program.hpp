@@ -28,8 +28,10 @@ class CpuProgram final : public Program {
                                                std::span<const Tensor> values) const override;
   void time(std::span<const void* const> inputs, std::span<void* const> outputs,
             std::span<double> seconds) const override;
+  [[nodiscard]] std::unique_ptr<KernelTimer> timer(std::size_t k) const override;
 
  private:
+  class Timer;
   struct Step {
     std::unique_ptr<cpu::Kernel> kernel;
     std::vector<Placement> inputs;  // where each pointer of the kernel comes from

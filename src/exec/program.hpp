@@ -1,6 +1,7 @@
 // A plan that is ready to run, on whichever device.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -8,6 +9,18 @@
 #include "plan/plan.hpp"
 
 namespace braze {
+
+/// Runs kernels on memory of their own, which is filled with numbers in [-1, 1).
+class KernelTimer {
+ public:
+  KernelTimer() = default;
+  KernelTimer(const KernelTimer&) = delete;
+  KernelTimer& operator=(const KernelTimer&) = delete;
+  virtual ~KernelTimer() = default;
+  /// Seconds of each of seconds.size() runs of kernel k. Throws what the kernel or the device
+  /// throws.
+  virtual void time(std::size_t k, std::span<double> seconds) = 0;
+};
 
 class Program {
  public:
@@ -34,6 +47,9 @@ class Program {
   /// host where the device has memory of its own.
   virtual void time(std::span<const void* const> inputs, std::span<void* const> outputs,
                     std::span<double> seconds) const = 0;
+
+  /// For kernels whose groups are kernel k's. The program outlives it.
+  [[nodiscard]] virtual std::unique_ptr<KernelTimer> timer(std::size_t k) const = 0;
 
   /// The source a kernel was compiled from; empty where there is none.
   [[nodiscard]] virtual std::string source(std::size_t k) const { return std::string(k * 0, ' '); }

@@ -9,6 +9,7 @@
 
 #include "graph/fields.hpp"
 #include "graph/graph.hpp"
+#include "graph/print.hpp"
 
 namespace braze {
 namespace {
@@ -110,6 +111,10 @@ std::string result(const Graph& graph, ValueId id) {
 
 }  // namespace
 
+std::string print_attributes(const Attributes& op) {
+  return std::visit([](const auto& one) { return attributes(one); }, op);
+}
+
 std::string print(const Graph& graph, const Node& node) {
   std::vector<std::string> operands;
   std::vector<std::string> results;
@@ -117,9 +122,9 @@ std::string print(const Graph& graph, const Node& node) {
   results.reserve(node.outputs.size());
   for (const ValueId id : node.inputs) operands.push_back(operand(graph, id));
   for (const ValueId id : node.outputs) results.push_back(result(graph, id));
-  return fmt::format(
-      "{}: {}({}){} -> {}", node.id, to_string(node.kind()), fmt::join(operands, ", "),
-      std::visit([](const auto& op) { return attributes(op); }, node.op), fmt::join(results, ", "));
+  return fmt::format("{}: {}({}){} -> {}", node.id, to_string(node.kind()),
+                     fmt::join(operands, ", "), print_attributes(node.op),
+                     fmt::join(results, ", "));
 }
 
 std::string print(const Graph& graph) {

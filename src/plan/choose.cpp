@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "base/error.hpp"
@@ -9,67 +10,38 @@
 namespace braze {
 namespace {
 
-/// Bytes a group reads and writes, each value and each constant of its nodes once.
-double traffic(const Plan& plan, const Group& group) {
-  std::set<ValueId> values(group.inputs.begin(), group.inputs.end());
-  values.insert(group.outputs.begin(), group.outputs.end());
-  for (const Group::Member& member : group.members) {
-    for (const ValueId input : plan.graph.node(member.anchor).inputs) {
-      if (input != kNoValue) values.insert(input);
-    }
-  }
-  double bytes = 0;
-  for (const ValueId id : values) {
-    const Value& value = plan.graph.value(id);
-    bytes +=
-        static_cast<double>(element_count(value.shape)) * static_cast<double>(size_of(value.dtype));
-  }
-  return bytes;
-}
+/// Measured times closer than this are equal: the way that comes first is taken.
+constexpr double kTie = 1.01;
 
-/// Results of epilogue steps that a step by step execution would have written and read again.
-double bytes_kept(const Plan& plan, const Group& group) {
-  double bytes = 0;
-  for (const Group::Member& member : group.members) {
-    const Value& value = plan.graph.value(member.result);
-    bytes += static_cast<double>(member.epilogue.steps.size()) *
-             static_cast<double>(element_count(value.shape)) *
-             static_cast<double>(size_of(value.dtype));
+/// The fastest of the measured ways; nothing if none was measured.
+std::optional<Way> fastest_measured(const std::vector<Way>& ways, std::string_view problem,
+                                    const Measurements& measurements) {
+  std::vector<Way> measured;
+  for (Way way : ways) {
+    const std::optional<double> us = measurements.us(problem, name_of(way));
+    if (!us) continue;
+    way.est_us = *us;
+    measured.push_back(std::move(way));
   }
-  return bytes;
-}
-
-/// The type a group multiplies in.
-DType compute_type(const Plan& plan, const Group& group) {
-  if (group.members.empty()) return DType::kFloat32;
-  const Node& anchor = plan.graph.node(group.members[0].anchor);
-  return plan.graph.value(anchor.inputs.empty() ? anchor.output() : anchor.inputs[0]).dtype;
+  if (measured.empty()) return std::nullopt;
+  const double least =
+      std::ranges::min_element(measured, {}, [](const Way& way) { return way.est_us; })->est_us;
+  return *std::ranges::find_if(measured,
+                               [least](const Way& way) { return way.est_us <= least * kTie; });
 }
 
 }  // namespace
 
-void choose_candidates(Plan& plan, const Registry& registry) {
+void choose_candidates(Plan& plan, const Registry& registry, const Knowledge& knowledge) {
   int number = 0;
   for (KernelPlan& kernel : plan.kernels) {
+    const std::vector<Way> ways = ways_of(plan, kernel, registry, knowledge);
+    std::optional<Way> fastest;
+    if (knowledge.measurements != nullptr)
+      fastest = fastest_measured(ways, problem_text(plan, kernel), *knowledge.measurements);
+    take(kernel, fastest.value_or(ways.front()));
+    kernel.measured = fastest.has_value();
     kernel.name = fmt::format("k{}_{}", number++, kernel.family);
-    const KernelFamily& row = family_of(registry, kernel.family);
-    kernel.est_us = -1;
-    std::vector<Candidate> candidates;
-    if (row.candidates != nullptr && !kernel.group.members.empty())
-      candidates = row.candidates(plan.graph, kernel.group, plan.device);
-    if (candidates.empty()) candidates.emplace_back();
-    for (const Candidate& candidate : candidates) {
-      Work work;
-      if (row.work != nullptr && !kernel.group.members.empty())
-        work = row.work(plan.graph, kernel.group, candidate, plan.device);
-      work.dram_bytes = traffic(plan, kernel.group);
-      work.onchip_bytes = bytes_kept(plan, kernel.group);
-      const double us = estimate_us(work, compute_type(plan, kernel.group), plan.device);
-      if (kernel.est_us >= 0 && us >= kernel.est_us) continue;
-      kernel.est_us = us;
-      kernel.work = work;
-      kernel.candidate = candidate;
-    }
   }
 }
 

@@ -1,6 +1,7 @@
 // Graph + device + options -> plan.
 #pragma once
 
+#include "plan/choices.hpp"
 #include "plan/plan.hpp"
 
 namespace braze {
@@ -8,7 +9,7 @@ namespace braze {
 /// Plans a resolved, simplified graph. Pure: the same arguments give the same plan. kUnsupported
 /// naming a node that no family runs.
 Plan make_plan(const Graph& graph, const Device& device, const PlanOptions& options,
-               const Registry& registry);
+               const Registry& registry, const Knowledge& knowledge = {});
 
 /// The plan as text: kernels with layouts and memory, folded nodes, refusals.
 std::string print(const Plan& plan);
