@@ -23,7 +23,10 @@ Json json_of(const PlanSummary& plan) {
                        {"flops", kernel.flops},
                        {"dram_bytes", kernel.dram_bytes},
                        {"onchip_bytes", kernel.onchip_bytes},
-                       {"est_us", kernel.est_us}});
+                       {"est_us", kernel.est_us},
+                       {"measured", kernel.measured},
+                       {"stream", kernel.stream},
+                       {"waits", kernel.waits}});
   }
   Json folded = Json::array();
   for (const FoldedNode& node : plan.folded)
@@ -42,11 +45,12 @@ std::string kernels_text(const PlanSummary& plan) {
   std::size_t width = 6;
   for (const KernelSummary& kernel : plan.kernels) width = std::max(width, kernel.name.size());
   std::string text = fmt::format("{:<{}}  {:<9}  {:>9}  {:>8}  {:>8}  {:>9}\n", "kernel", width,
-                                 "kind", "MFLOP", "memory", "on chip", "est. us");
+                                 "kind", "MFLOP", "memory", "on chip", "us");
   for (const KernelSummary& kernel : plan.kernels) {
-    text += fmt::format("{:<{}}  {:<9}  {:>9.3f}  {:>8}  {:>8}  {:>9.2f}\n", kernel.name, width,
+    text += fmt::format("{:<{}}  {:<9}  {:>9.3f}  {:>8}  {:>8}  {:>9.2f} {}\n", kernel.name, width,
                         kernel.kind, kernel.flops / 1e6, bytes_text(kernel.dram_bytes),
-                        bytes_text(kernel.onchip_bytes), kernel.est_us);
+                        bytes_text(kernel.onchip_bytes), kernel.est_us,
+                        kernel.measured ? "measured" : "estimated");
     if (!kernel.nodes.empty()) text += fmt::format("    nodes: {}\n", joined(kernel.nodes));
     text += fmt::format("    {} {}: {}\n", kernel.backend, kernel.family, printable(kernel.detail));
   }
@@ -113,7 +117,9 @@ struct ExplainCommand {
   std::string source;
 
   void run() const {
-    const Model opened = model.open();
+    ModelOptions to_look_at = model;
+    to_look_at.options.plan_only = true;
+    const Model opened = to_look_at.open();
     if (!source.empty()) {
       print_out(source_text(opened, source));
     } else if (model.json) {

@@ -3,9 +3,12 @@
 #include <cctype>
 #include <charconv>
 #include <map>
+#include <optional>
 #include <string_view>
 
 #include "cli/failure.hpp"
+#include "cli/progress.hpp"
+#include "cli/text.hpp"
 
 namespace braze::cli {
 namespace {
@@ -20,21 +23,6 @@ const std::map<std::string, Backend> kBackends = {
     {"auto", Backend::kAuto}, {"braze", Backend::kBraze}, {"cudnn", Backend::kCudnn}};
 const std::map<std::string, bool> kLayouts = {{"model", false}, {"nhwc", true}};
 const std::map<std::string, bool> kDTypes = {{"model", false}, {"compute", true}};
-
-/// An option whose values are the keys of `choices`, listed in the help and in the error.
-template <class T>
-CLI::Option* add_choice(CLI::App& command, const std::string& name, T& variable,
-                        const std::map<std::string, T>& choices, const std::string& help) {
-  std::string listed;
-  for (const auto& [key, value] : choices) listed += (listed.empty() ? "" : "|") + key;
-  const auto assign = [&variable, &choices, listed](const std::string& text) {
-    const auto found = choices.find(text);
-    if (found == choices.end())
-      throw CLI::ValidationError(fmt::format("'{}' is none of {}", text, listed));
-    variable = found->second;
-  };
-  return command.add_option_function<std::string>(name, assign, help)->type_name(listed);
-}
 
 bool all_digits(std::string_view text) {
   if (text.empty() || text.size() > 4) return false;
@@ -81,6 +69,11 @@ void ModelOptions::add_to(CLI::App& command) {
       add_choice(command, "--precision", options.precision, kPrecisions, "Type of the arithmetic"));
   fixed(add_choice(command, "--fusion", options.fusion, kFusions, "How much to join"));
   fixed(add_choice(command, "--backend", options.backend, kBackends, "Whose kernels on a GPU"));
+  fixed(command
+            .add_option("--streams", options.streams,
+                        "Most kernels at once on a GPU; 0: as many as pay, 1: one by one")
+            ->check(CLI::Range(0, 16))
+            ->type_name("N"));
   fixed(add_choice(command, "--io-layout", options.nhwc_io, kLayouts,
                    "Layout of inputs and outputs with rank 3 and up"));
   fixed(add_choice(command, "--io-dtype", options.compute_dtype_io, kDTypes,
@@ -115,7 +108,17 @@ Result<Model> ModelOptions::try_open(const std::map<std::string, Tensor>& consta
   if (!is_engine_file(file)) {
     Options with_constants = parsed();
     with_constants.constants = constants;
-    return compile(file, with_constants);
+    std::optional<Progress> shown;  // from the first that there is to show
+    with_constants.progress = [&shown](const std::string& text) {
+      if (!shown) shown.emplace(text);
+      shown->show(text);
+    };
+    Result<Model> model = compile(file, with_constants);
+    shown.reset();
+    if (model) {
+      for (const std::string& warning : model->plan().warnings) print_note(warning);
+    }
+    return model;
   }
   for (const CLI::Option* option : compile_only) {
     if (option->count() > 0)

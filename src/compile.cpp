@@ -7,13 +7,13 @@
 #include "passes/lower_precision.hpp"
 #include "passes/pipeline.hpp"
 #include "passes/promote_half.hpp"
-#include "plan/make_plan.hpp"
 #include "select.hpp"
 #include "state.hpp"
+#include "tune.hpp"
 
 namespace braze {
 
-Model compile_for(const Machine& machine, Graph graph, const Options& options) {
+std::shared_ptr<Model::State> prepare(const Machine& machine, Graph graph, const Options& options) {
   check_supported(options, machine.device);
 
   bind_dims(graph, options.dims);
@@ -29,12 +29,20 @@ Model compile_for(const Machine& machine, Graph graph, const Options& options) {
   if (const DType compute = compute_type(options); compute != DType::kFloat32)
     lower_precision(graph, compute, options.compute_dtype_io);
   state->simplified = graph.compacted();
+  return state;
+}
 
-  Plan plan =
-      make_plan(*state->simplified, machine.device, plan_options(options), machine.registry);
+Model compile_for(const Machine& machine, Graph graph, const Options& options) {
+  const std::shared_ptr<Model::State> state = prepare(machine, std::move(graph), options);
+
+  const std::unique_ptr<TuningDatabase> database = open_database(machine, options);
+  if (database != nullptr) measure_unknown(machine, *state->simplified, options, *database);
+
+  Plan plan = plan_for(machine, *state->simplified, options, database.get());
   state->program = make_program(std::move(plan), machine, options);
   describe(*state);
-  return Model(std::move(state));
+  if (database != nullptr) state->summary.warnings = database->warnings();
+  return Model(state);
 }
 
 Result<Model> compile(const std::filesystem::path& file, const Options& options) {

@@ -27,8 +27,9 @@ TEST(Explain, JsonHasTheSchema) {
             (std::set<std::string>{"kernels", "folded", "not_fused", "launches", "peak_bytes"}));
   const std::set<std::string> kinds = {"single", "epilogue", "group", "relayout", "reference"};
   for (const Json& kernel : plan["kernels"]) {
-    EXPECT_EQ(keys(kernel), (std::set<std::string>{"name", "backend", "nodes", "kind", "flops",
-                                                   "dram_bytes", "onchip_bytes", "est_us"}));
+    EXPECT_EQ(keys(kernel),
+              (std::set<std::string>{"name", "backend", "nodes", "kind", "flops", "dram_bytes",
+                                     "onchip_bytes", "est_us", "measured", "stream", "waits"}));
     EXPECT_TRUE(kinds.contains(kernel["kind"])) << kernel["kind"];
     EXPECT_TRUE(kernel["nodes"].is_array());
     EXPECT_GT(kernel["est_us"].get<double>(), 0);

@@ -46,6 +46,14 @@ Finished braze_program(const std::vector<std::string>& arguments, const Limits& 
   const pid_t child = ::fork();
   if (child == 0) become(arguments, out, err, limits);
   int status = 0;
+  if (child > 0 && !limits.interrupt_when.empty()) {
+    siginfo_t ended{};
+    while (!std::filesystem::exists(limits.interrupt_when) && ended.si_pid == 0) {
+      ::usleep(1000);
+      ::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOHANG | WNOWAIT);
+    }
+    ::kill(child, SIGINT);
+  }
   if (child < 0 || ::waitpid(child, &status, 0) != child) throw std::runtime_error("no process");
   Finished finished;
   finished.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);

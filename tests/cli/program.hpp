@@ -17,8 +17,9 @@ struct Finished {
 };
 
 struct Limits {
-  std::filesystem::path out = {};  // where stdout goes instead of Finished::out
-  long most_file_bytes = -1;       // writing more fails as on a full disk
+  std::filesystem::path out = {};             // where stdout goes instead of Finished::out
+  long most_file_bytes = -1;                  // writing more fails as on a full disk
+  std::filesystem::path interrupt_when = {};  // Ctrl-C as soon as there is this file
 };
 
 Finished braze_program(const std::vector<std::string>& arguments, const Limits& limits = {});

@@ -92,10 +92,6 @@ TEST(Usage, DevicesThatAreNotHere) {
   expect_error({"explain", model, "--precision", "fp16"}, 3, "fp32");
 }
 
-TEST(Usage, TuneIsHonest) {
-  expect_error({"tune", case_model("bias_1C11")}, 3, "nothing was tuned");
-}
-
 TEST(Usage, NamesDoNotSteerTheTerminal) {
   const Finished text = braze_program({"explain", data_file("names.onnx")});
   EXPECT_EQ(text.code, 0) << text.err;
