@@ -1,6 +1,8 @@
 // The options that commands share.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <map>
@@ -10,6 +12,21 @@
 #include "braze/braze.hpp"
 
 namespace braze::cli {
+
+/// An option whose values are the keys of `choices`, listed in the help and in the error.
+template <class T>
+CLI::Option* add_choice(CLI::App& command, const std::string& name, T& variable,
+                        const std::map<std::string, T>& choices, const std::string& help) {
+  std::string listed;
+  for (const auto& [key, value] : choices) listed += (listed.empty() ? "" : "|") + key;
+  const auto assign = [&variable, &choices, listed](const std::string& text) {
+    const auto found = choices.find(text);
+    if (found == choices.end())
+      throw CLI::ValidationError(fmt::format("'{}' is none of {}", text, listed));
+    variable = found->second;
+  };
+  return command.add_option_function<std::string>(name, assign, help)->type_name(listed);
+}
 
 /// What a command works on, and how.
 struct ModelOptions {

@@ -1,6 +1,6 @@
-// braze verify: every output against the reference interpreter; --bisect names the first kernel
-// that is off.
+// braze verify: every output against the reference; --bisect names the first kernel that is off.
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "cli/commands.hpp"
@@ -13,6 +13,9 @@ namespace braze::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+const std::map<std::string, Reference> kReferences = {
+    {"auto", Reference::kAuto}, {"interpreter", Reference::kInterpreter}, {"cpu", Reference::kCpu}};
 
 const Deviation* first_bad(const std::vector<Deviation>& deviations) {
   const auto bad = std::find_if(deviations.begin(), deviations.end(),
@@ -44,6 +47,7 @@ struct VerifyCommand {
   ModelOptions model;
   InputOptions inputs;
   bool bisect = false;
+  Reference reference = Reference::kAuto;
 
   void run() const {
     if (is_engine_file(model.file))
@@ -52,7 +56,7 @@ struct VerifyCommand {
     const OpenedModel opened = open_with_inputs(model, inputs, Missing::kRandom);
     const VerifyReport report = [&] {
       const Progress progress("comparing with the reference");
-      return unwrap(opened.model.verify(opened.inputs, bisect));
+      return unwrap(opened.model.verify(opened.inputs, bisect, reference));
     }();
     print_out(model.json ? json_text(json_report(report)) : text_report(report));
     if (!report.ok()) fail(ErrorCode::kCheckFailed, "{}", failure(report));
@@ -60,7 +64,10 @@ struct VerifyCommand {
 
  private:
   [[nodiscard]] Json json_report(const VerifyReport& report) const {
-    Json json = {{"ok", report.ok()}, {"outputs", json_of(report.outputs)}};
+    const bool by_cpu = report.reference == Reference::kCpu;
+    Json json = {{"ok", report.ok()},
+                 {"reference", by_cpu ? "cpu" : "interpreter"},
+                 {"outputs", json_of(report.outputs)}};
     if (bisect) {
       const Deviation* bad = first_bad(report.kernels);
       json["kernels"] = json_of(report.kernels);
@@ -70,7 +77,10 @@ struct VerifyCommand {
   }
 
   [[nodiscard]] std::string text_report(const VerifyReport& report) const {
-    std::string text = text_of(report.outputs);
+    std::string text = fmt::format("reference: {}\n", report.reference == Reference::kCpu
+                                                          ? "the fp32 kernels of the CPU"
+                                                          : "the interpreter") +
+                       text_of(report.outputs);
     if (!bisect) return text;
     text += "\neach kernel on the reference's inputs\n" + text_of(report.kernels);
     const Deviation* bad = first_bad(report.kernels);
@@ -97,6 +107,9 @@ void add_verify(CLI::App& app, Action& action) {
   CLI::App* command = app.add_subcommand("verify", "Compare every output with the reference");
   self->model.add_to(*command);
   self->inputs.add_to(*command);
+  add_choice(
+      *command, "--reference", self->reference, kReferences,
+      "What to compare with; by default the interpreter, on a GPU for large networks the CPU");
   command->add_flag("--bisect", self->bisect, "Name the first kernel that is off");
   command->callback([self, &action] { action = [self] { self->run(); }; });
 }

@@ -99,10 +99,11 @@ Result<std::vector<double>> Model::time(std::span<const Tensor> inputs, int iter
 
 std::string Model::source(std::size_t kernel) const { return state_->program->source(kernel); }
 
-Result<VerifyReport> Model::verify(std::span<const Tensor> inputs, bool bisect) const {
+Result<VerifyReport> Model::verify(std::span<const Tensor> inputs, bool bisect,
+                                   Reference reference) const {
   return guarded([&] {
     check_tensors(inputs, state_->inputs, "input");
-    return verify_against_reference(*state_, inputs, bisect);
+    return verify_against_reference(*state_, inputs, bisect, reference);
   });
 }
 

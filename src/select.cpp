@@ -11,6 +11,8 @@ void check_supported(const Options& options, const Device& device) {
     fail(ErrorCode::kUnsupported, "the CPU computes in fp32; --precision asks for another type");
   if (device.kind == DeviceKind::kCpu && options.backend == Backend::kCudnn)
     fail(ErrorCode::kUnsupported, "the cudnn backend needs --device cuda");
+  if (options.streams < 0)
+    fail(ErrorCode::kUsage, "streams is {}; expected 0 (as many as pay) or more", options.streams);
   if (!std::isfinite(options.max_error) || options.max_error <= 0)
     fail(ErrorCode::kUsage, "max-error is {}; expected a number above 0", options.max_error);
 }
@@ -42,6 +44,7 @@ PlanOptions plan_options(const Options& options) {
       break;
   }
   plan.nhwc_io = options.nhwc_io;
+  plan.streams = options.streams;
   return plan;
 }
 

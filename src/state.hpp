@@ -23,6 +23,10 @@ struct Model::State {
   std::vector<TensorInfo> outputs;
 };
 
+/// The model's graph as it was read, and simplified for the machine; no program yet.
+std::shared_ptr<Model::State> prepare(const struct Machine& machine, Graph graph,
+                                      const Options& options);
+
 /// Fills summary, inputs and outputs from the program's plan.
 void describe(Model::State& state);
 
@@ -33,7 +37,7 @@ auto guarded(const Body& body) -> Result<decltype(body())>;
 
 /// Runs the program against the reference graph.
 VerifyReport verify_against_reference(const Model::State& state, std::span<const Tensor> inputs,
-                                      bool bisect);
+                                      bool bisect, Reference with);
 
 }  // namespace braze
 

@@ -38,7 +38,12 @@ void describe(Model::State& state) {
                                .flops = kernel.work.flops,
                                .dram_bytes = kernel.work.dram_bytes,
                                .onchip_bytes = kernel.work.onchip_bytes,
-                               .est_us = kernel.est_us});
+                               .est_us = kernel.est_us,
+                               .measured = kernel.measured,
+                               .stream = kernel.stream,
+                               .waits = {}});
+    for (const std::int32_t other : kernel.waits)
+      summary.kernels.back().waits.push_back(plan.kernels[static_cast<std::size_t>(other)].name);
   }
   for (const Folded& folded : plan.folded) summary.folded.push_back({folded.node, folded.into});
   for (const Refusal& refusal : plan.not_fused)

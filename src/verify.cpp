@@ -1,5 +1,6 @@
-// A run against the reference interpreter, output by output; with bisect also kernel by kernel,
-// each on the reference's inputs.
+// A run against the reference, output by output; with bisect also kernel by kernel, each on the
+// reference's inputs. The reference is the interpreter, or for large networks on a GPU the fp32
+// kernels of the CPU.
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -8,6 +9,7 @@
 #include "exec/logical.hpp"
 #include "graph/elements.hpp"
 #include "graph/interpret.hpp"
+#include "machine.hpp"
 #include "passes/promote_half.hpp"
 #include "state.hpp"
 
@@ -98,58 +100,68 @@ double kernel_rounding(const Plan& plan, const KernelPlan& kernel) {
   return rounding;
 }
 
-/// The graph's outputs when every float a node makes is off by up to the rounding error of
-/// computing it: a relative `roundoff`, times 2 sqrt(K) for a sum of K products. How far they are
-/// from the reference is how well the network is conditioned.
-std::vector<Tensor> interpret_with_rounding(const Graph& graph, std::span<const Tensor> inputs,
-                                            double roundoff) {
-  std::vector<Tensor> values(static_cast<std::size_t>(graph.value_count()));
-  for (ValueId id = 0; id < graph.value_count(); ++id) {
-    if (graph.value(id).is_constant())
-      values[static_cast<std::size_t>(id)] = *graph.value(id).constant;
-  }
-  std::mt19937 generator(0);
+/// The graph's outputs, by one reference or the other.
+std::vector<Tensor> evaluate(const Graph& graph, std::span<const Tensor> inputs, Reference with) {
+  if (with == Reference::kInterpreter) return interpret(graph, inputs);
+  const Options options;
+  const Model model = compile_for(select_machine(options), graph, options);
+  Result<std::vector<Tensor>> outputs = model.run(inputs);
+  if (!outputs.ok()) fail(outputs.error().code, "{}", outputs.error().message);
+  return std::move(outputs).value();
+}
+
+/// Numbers 1 + error * [-1, 1).
+Tensor noise(const Shape& shape, double error, std::mt19937& generator) {
   std::uniform_real_distribution<float> uniform(-1, 1);
-  const auto disturb = [&](Tensor& tensor, double error) {
-    if (tensor.dtype() != DType::kFloat32) return;
-    for (std::int64_t e = 0; e < tensor.count(); ++e)
-      tensor.as<float>()[e] *= 1 + static_cast<float>(error) * uniform(generator);
-  };
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    Tensor& input = values[static_cast<std::size_t>(graph.inputs[i])];
-    input = inputs[i];
-    if (roundoff <= unit_roundoff(input.dtype())) continue;
-    input = input.clone();  // the plan rounds what it reads
-    disturb(input, roundoff);
+  Tensor tensor = Tensor::make(DType::kFloat32, shape);
+  for (std::int64_t e = 0; e < tensor.count(); ++e)
+    tensor.as<float>()[e] = 1 + static_cast<float>(error) * uniform(generator);
+  return tensor;
+}
+
+/// The graph's outputs when every float a node makes is off by up to the rounding error of
+/// computing it: a relative `roundoff`, times 2 sqrt(K) for a sum of K products; the images of a
+/// batch all alike. How far they are from the reference is how well the network is conditioned.
+std::vector<Tensor> evaluate_with_rounding(Graph graph, std::span<const Tensor> inputs,
+                                           double roundoff, Reference with) {
+  std::mt19937 generator(0);
+  std::vector<Tensor> disturbed(inputs.begin(), inputs.end());
+  for (Tensor& input : disturbed) {
+    if (input.dtype() != DType::kFloat32 || roundoff <= unit_roundoff(input.dtype())) continue;
+    const Tensor factors = noise(input.shape(), roundoff, generator);  // the plan rounds its inputs
+    input = input.clone();
+    for (std::int64_t e = 0; e < input.count(); ++e) input.as<float>()[e] *= factors.as<float>()[e];
   }
   for (const NodeId id : graph.order()) {
-    const Node& node = graph.node(id);
-    std::vector<Tensor> operands;
-    for (const ValueId input : node.inputs)
-      operands.push_back(input == kNoValue ? Tensor() : values[static_cast<std::size_t>(input)]);
-    std::vector<Tensor> results = interpret_node(graph, node, operands);
-    const double length = sum_length(graph, node);
+    const double length = sum_length(graph, graph.node(id));
     const double error = roundoff * (length > 1 ? 2 * std::sqrt(length) : 1);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      if (node.outputs[i] == kNoValue) continue;
-      disturb(results[i], error);
-      values[static_cast<std::size_t>(node.outputs[i])] = results[i];
+    const std::vector<ValueId> outputs = graph.node(id).outputs;
+    for (const ValueId exact : outputs) {
+      if (exact == kNoValue || graph.value(exact).dtype != DType::kFloat32) continue;
+      const Shape shape = graph.value(exact).shape;
+      Shape of_image = shape;
+      if (shape.size() > 1) of_image[0] = std::min<std::int64_t>(shape[0], 1);
+      const std::string name = fmt::format("{}/rounded", graph.value(exact).name);
+      const ValueId rounded = graph.add_value(name, DType::kFloat32, shape);
+      graph.value(rounded).known_rank = true;
+      graph.replace_uses(exact, rounded);
+      const ValueId factors =
+          graph.add_constant(name + "/factors", noise(of_image, error, generator));
+      graph.add_node(Binary{BinaryFn::kMul}, {exact, factors}, {rounded}, name, {});
     }
   }
-  std::vector<Tensor> outputs;
-  for (const GraphOutput& output : graph.outputs)
-    outputs.push_back(values[static_cast<std::size_t>(output.value)]);
-  return outputs;
+  return evaluate(graph, disturbed, with);
 }
 
 /// Where an output is off, asks how far rounding alone moves the reference: four times that is
 /// allowed too.
 void allow_for_conditioning(VerifyReport& report, const Graph& reference,
                             std::span<const Tensor> inputs, std::span<const Tensor> expected,
-                            double roundoff) {
+                            double roundoff, Reference with) {
   const auto fine = [](const Deviation& deviation) { return deviation.ok; };
   if (std::all_of(report.outputs.begin(), report.outputs.end(), fine)) return;
-  const std::vector<Tensor> moved = interpret_with_rounding(reference, inputs, roundoff);
+  const std::vector<Tensor> moved =
+      evaluate_with_rounding(reference.compacted(), inputs, roundoff, with);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     Deviation& deviation = report.outputs[i];
     if (deviation.ok || !is_float(expected[i].dtype())) continue;
@@ -184,12 +196,33 @@ bool VerifyReport::ok() const {
          std::all_of(kernels.begin(), kernels.end(), fine);
 }
 
+namespace {
+
+/// Operations beyond which the interpreter takes minutes.
+constexpr double kMostInterpreted = 2e9;
+
+Reference choose_reference(const Plan& plan, bool bisect, Reference wanted) {
+  if (wanted == Reference::kCpu && plan.device.kind == DeviceKind::kCpu)
+    fail(ErrorCode::kUsage, "the CPU's kernels cannot be the reference for themselves");
+  if (wanted == Reference::kCpu && bisect)
+    fail(ErrorCode::kUsage, "to bisect takes the interpreter as reference");
+  if (wanted != Reference::kAuto) return wanted;
+  double flops = 0;
+  for (const KernelPlan& kernel : plan.kernels) flops += kernel.work.flops;
+  return plan.device.kind == DeviceKind::kCpu || bisect || flops <= kMostInterpreted
+             ? Reference::kInterpreter
+             : Reference::kCpu;
+}
+
+}  // namespace
+
 VerifyReport verify_against_reference(const Model::State& state, std::span<const Tensor> inputs,
-                                      bool bisect) {
+                                      bool bisect, Reference with) {
   if (!state.reference)
     fail(ErrorCode::kUnsupported,
          "an engine file has no reference graph: verify the ONNX model that it was compiled from");
   const Plan& plan = state.program->plan();
+  with = choose_reference(plan, bisect, with);
   const auto placement = [&plan](ValueId id) -> const Placement& {
     return plan.placements[static_cast<std::size_t>(id)];
   };
@@ -214,15 +247,16 @@ VerifyReport verify_against_reference(const Model::State& state, std::span<const
   std::vector<Tensor> as_read = logical;  // --io-dtype compute may have made the inputs narrower
   for (std::size_t i = 0; i < as_read.size(); ++i)
     as_read[i] = cast(as_read[i], reference.value(reference.inputs[i]).dtype);
-  const std::vector<Tensor> expected = interpret(reference, as_read);
+  const std::vector<Tensor> expected = evaluate(reference, as_read, with);
   VerifyReport report;
+  report.reference = with;
   for (std::size_t i = 0; i < expected.size(); ++i) {
     const GraphOutput& output = plan.graph.outputs[i];
     const Value& value = plan.graph.value(output.value);
     const Tensor got = from_placed(out[i], value.dtype, value.shape, placement(output.value));
     report.outputs.push_back(compare(output.name, got, expected[i], state.max_error));
   }
-  allow_for_conditioning(report, reference, as_read, expected, compute_roundoff(plan));
+  allow_for_conditioning(report, reference, as_read, expected, compute_roundoff(plan), with);
   if (!bisect) return report;
   // Each kernel on the reference's inputs, in the types it computes in.
   const std::vector<Tensor> values = reference_values(plan, *state.simplified, logical);

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -40,8 +41,13 @@ struct Options {
       constants;  ///< graph inputs bound to a value at compile time (a Reshape's shape, say)
   double max_error = 1e-4;          ///< largest error of an output, as a fraction of its range
   int threads = 0;                  ///< 0: as many as the process may use
+  int streams = 0;                  ///< most kernels at once on a GPU; 0: as many as pay, 1: one
   std::filesystem::path cache_dir;  ///< "": the user's cache folder
   std::vector<std::string> disabled_passes;  ///< names of graph passes to skip
+  /// Told what long work is at, by the thread that called: "measuring kernel 3 of 21".
+  std::function<void(const std::string&)> progress;
+  bool plan_only = false;  ///< to look at, not to run: nothing is compiled for a GPU that is not
+                           ///< here, and an engine file made for one loads where there is none
 };
 
 /// Name, dtype and shape of an input or output, in the order of the model.
@@ -61,8 +67,11 @@ struct KernelSummary {
   std::string kind;                ///< single, epilogue, group, relayout, reference
   double flops = 0;
   double dram_bytes = 0;
-  double onchip_bytes = 0;  ///< intermediate bytes that are never written to memory
-  double est_us = 0;
+  double onchip_bytes = 0;         ///< intermediate bytes that are never written to memory
+  double est_us = 0;               ///< estimated, or measured by a tuner
+  bool measured = false;           ///< est_us was measured
+  int stream = 0;                  ///< kernels of one stream run one after another
+  std::vector<std::string> waits;  ///< kernels of other streams that end before it begins
 };
 struct FoldedNode {
   std::string node;
@@ -84,6 +93,7 @@ struct PlanSummary {
   std::int64_t largest_live_bytes =
       0;  ///< largest sum of intermediates alive at once, a lower bound of peak_bytes
   std::int64_t constant_bytes = 0;
+  std::vector<std::string> warnings;  ///< what went wrong without harm to the plan, for people
 };
 
 /// How far an output, or one kernel's result, is from the reference.
@@ -93,7 +103,12 @@ struct Deviation {
   double allowed = 0;
   bool ok = true;
 };
+/// What verify compares with: Braze's interpreter, which is naive and obviously right; or where
+/// that takes too long (kAuto), Braze's own fp32 CPU kernels, which its tests hold to the
+/// interpreter.
+enum class Reference : std::uint8_t { kAuto, kInterpreter, kCpu };
 struct BRAZE_API VerifyReport {
+  Reference reference = Reference::kInterpreter;  ///< which it was
   std::vector<Deviation> outputs;
   std::vector<Deviation> kernels;  ///< bisect: each kernel on the reference's inputs, in order
   [[nodiscard]] bool ok() const;
@@ -121,9 +136,10 @@ class BRAZE_API Model {
   /// The source a kernel was compiled from, by its index in plan().kernels; empty where there is
   /// none.
   [[nodiscard]] std::string source(std::size_t kernel) const;
-  /// Compares a run with the reference interpreter on the graph as it was read. Only for models
-  /// compiled here, not loaded ones.
-  [[nodiscard]] Result<VerifyReport> verify(std::span<const Tensor> inputs, bool bisect) const;
+  /// Compares a run with the reference on the graph as it was read. Only for models compiled here,
+  /// not loaded ones. bisect needs the interpreter.
+  [[nodiscard]] Result<VerifyReport> verify(std::span<const Tensor> inputs, bool bisect,
+                                            Reference reference = Reference::kAuto) const;
   /// Writes an engine file: plan and unpacked weights, versioned and checksummed.
   [[nodiscard]] Status save(const std::filesystem::path& file) const;
 
@@ -151,6 +167,37 @@ class BRAZE_API Model {
 /// verify use.
 [[nodiscard]] BRAZE_API std::vector<Tensor> random_inputs(const Model& model,
                                                           std::uint64_t seed = 0);
+
+struct TuneOptions {
+  int candidates = 8;       ///< of each kernel problem, the best few by estimate
+  bool exhaustive = false;  ///< all of them
+  /// Asked between measurements; true ends the tuning, which keeps what was measured.
+  std::function<bool()> stop;
+};
+/// A kernel problem: all kernels that do the same work on this device.
+struct TunedProblem {
+  std::vector<std::string> kernels;  ///< of the tuned plan
+  std::string estimated;             ///< the candidate that the estimates prefer
+  std::string tuned;                 ///< the one that the plan has now
+  double estimated_us = 0;           ///< both as measured; 0: not measured
+  double tuned_us = 0;
+  std::size_t measured = 0;  ///< candidates measured by this call
+};
+struct TuneReport {
+  std::string device;
+  std::filesystem::path database;  ///< "": there is no cache folder, nothing was kept
+  std::vector<TunedProblem> problems;
+  bool finished = true;     ///< false: stop() ended it
+  bool same_plan = false;   ///< measuring changed nothing in the plan
+  double estimated_us = 0;  ///< whole network, the plan by estimates; in turns with the
+                            ///< tuned one; CPU: least, GPU: median of many runs
+  double tuned_us = 0;      ///< with the tuned plan; 0 where not finished
+  std::vector<std::string> warnings;
+};
+/// Measures the candidates of an ONNX file's kernels that the tuning database does not know yet and
+/// adds them to it: plans made from now on use them. kDevice for an architecture without a GPU.
+[[nodiscard]] BRAZE_API Result<TuneReport> tune(const std::filesystem::path& file,
+                                                const Options& options, const TuneOptions& tuning);
 
 /// What is here: one line per device and per library looked for, found or why not.
 struct DeviceReport {

@@ -96,6 +96,9 @@ Json to_json(const KernelPlan& kernel) {
           {"onchip_bytes", kernel.work.onchip_bytes},
           {"efficiency", kernel.work.efficiency},
           {"est_us", kernel.est_us},
+          {"measured", kernel.measured},
+          {"stream", kernel.stream},
+          {"waits", kernel.waits},
           {"nodes", kernel.nodes}};
 }
 
@@ -224,6 +227,13 @@ class PlanReader {
     kernel.work = {get<double>(json, "flops"), get<double>(json, "dram_bytes"),
                    get<double>(json, "onchip_bytes"), get<double>(json, "efficiency")};
     kernel.est_us = get<double>(json, "est_us");
+    kernel.measured = get<bool>(json, "measured");
+    kernel.stream = get<std::int32_t>(json, "stream");
+    kernel.waits = get<std::vector<std::int32_t>>(json, "waits");
+    for (const std::int32_t other : kernel.waits)
+      checked(other, "waits", static_cast<std::int32_t>(plan_.kernels.size()));
+    constexpr std::int32_t kStreams = 64;
+    checked(kernel.stream, "stream", kStreams);
     kernel.nodes = get<std::vector<std::string>>(json, "nodes");
     plan_.kernels.push_back(std::move(kernel));
   }

@@ -2,9 +2,11 @@
 //
 // A block is a storage root with all its views, or several roots that kernels write in place over
 // one another. It lives from the first kernel that writes any of it to the last that reads any of
-// it. Blocks are placed one by one in the tightest gap free during their life. Of several orders of
-// placing the one with the smallest arena wins, and a bounded search improves on it where it is not
-// near largest_live_bytes, the bound that no placing can beat.
+// it; where kernels run at once, two blocks may share bytes if every kernel that uses the one has
+// ended before any begins that uses the other. Blocks are placed one by one in the tightest gap
+// free during their life. Of several orders of placing the one with the smallest arena wins, and a
+// bounded search improves on it where it is not near largest_live_bytes, the bound that no placing
+// can beat.
 #include <algorithm>
 #include <functional>
 #include <limits>
@@ -13,6 +15,7 @@
 #include <tuple>
 
 #include "base/error.hpp"
+#include "plan/order.hpp"
 #include "plan/stages.hpp"
 
 namespace braze {
@@ -25,9 +28,7 @@ struct Block {
   std::size_t first = std::numeric_limits<std::size_t>::max();  // kernel that first writes it
   std::size_t last = 0;                                         // kernel that last reads it
   std::int64_t offset = 0;
-  [[nodiscard]] bool overlaps(const Block& other) const {
-    return first <= other.last && other.first <= last;
-  }
+  std::vector<std::int32_t> users = {};  // kernels
 };
 
 /// Where the blocks lie when they are placed in this order.
@@ -39,13 +40,15 @@ struct Packing {
 
 class MemoryPlanner {
  public:
-  MemoryPlanner(Plan& plan, const Registry& registry) : plan_(plan), registry_(registry) {}
+  MemoryPlanner(Plan& plan, const Registry& registry)
+      : plan_(plan), registry_(registry), order_(plan) {}
 
   void assign() {
     find_roots();
     fix_outside_memory();
     find_lives();
     write_in_place();
+    find_conflicts();
     place_blocks();
     finish();
   }
@@ -102,6 +105,7 @@ class MemoryPlanner {
     Block& block = blocks_[static_cast<std::size_t>(number)];
     block.first = std::min(block.first, k);
     block.last = std::max(block.last, k);
+    block.users.push_back(static_cast<std::int32_t>(k));
   }
 
   /// A pointwise result over its first input: both whole storages of one shape and layout, the
@@ -116,9 +120,11 @@ class MemoryPlanner {
       const ValueId out = group.outputs[0];
       if (std::count(anchor.inputs.begin(), anchor.inputs.end(), in) != 1 || anchor.inputs[0] != in)
         continue;
-      const auto reads_again = [in](const EpilogueStep& step) { return step.operand == in; };
-      const auto& steps = group.members[0].epilogue.steps;
-      if (std::any_of(steps.begin(), steps.end(), reads_again)) continue;
+      const auto reads_again = [in](const Group::Member& member) {
+        return std::ranges::any_of(member.epilogue.steps,
+                                   [in](const EpilogueStep& step) { return step.operand == in; });
+      };
+      if (std::ranges::any_of(group.members, reads_again)) continue;
       const int from = block_of_[index(in)];
       const int to = block_of_[index(out)];
       if (from < 0 || to < 0 || class_size_[index(in)] != 1 || class_size_[index(out)] != 1)
@@ -132,9 +138,34 @@ class MemoryPlanner {
       Block& source = blocks_[static_cast<std::size_t>(from)];
       Block& target = blocks_[static_cast<std::size_t>(to)];
       if (source.last != k || target.first != k) continue;
+      const auto ended = [&](std::int32_t user) {
+        return user == static_cast<std::int32_t>(k) ||
+               order_.before(user, static_cast<std::int32_t>(k));
+      };
+      if (!std::all_of(source.users.begin(), source.users.end(), ended)) continue;
       source.last = target.last;
+      source.users.insert(source.users.end(), target.users.begin(), target.users.end());
       target.bytes = 0;
       block_of_[index(out)] = from;
+    }
+  }
+
+  /// Every kernel that uses block a has ended when one that uses b begins.
+  [[nodiscard]] bool precedes(const Block& a, const Block& b) const {
+    if (a.last >= b.first) return false;
+    return std::all_of(a.users.begin(), a.users.end(), [&](std::int32_t user) {
+      return std::all_of(b.users.begin(), b.users.end(),
+                         [&](std::int32_t later) { return order_.before(user, later); });
+    });
+  }
+
+  void find_conflicts() {
+    conflicts_.assign(blocks_.size(), std::vector<bool>(blocks_.size(), false));
+    for (std::size_t a = 0; a < blocks_.size(); ++a) {
+      for (std::size_t b = 0; b < a; ++b) {
+        conflicts_[a][b] = conflicts_[b][a] =
+            !precedes(blocks_[a], blocks_[b]) && !precedes(blocks_[b], blocks_[a]);
+      }
     }
   }
 
@@ -148,7 +179,7 @@ class MemoryPlanner {
     for (const std::size_t b : order) {
       busy.clear();
       for (const std::size_t other : placed) {
-        if (blocks_[other].overlaps(blocks_[b]))
+        if (conflicts_[b][other])
           busy.emplace_back(offsets[other], offsets[other] + blocks_[other].bytes);
       }
       std::sort(busy.begin(), busy.end());
@@ -169,7 +200,7 @@ class MemoryPlanner {
     return total;
   }
 
-  /// Bytes alive at each kernel.
+  /// Bytes alive at each kernel, were they to run one by one.
   std::vector<std::int64_t> live_bytes() const {
     std::vector<std::int64_t> live(plan_.kernels.size() + 1, 0);
     for (const Block& block : blocks_) {
@@ -179,9 +210,33 @@ class MemoryPlanner {
     return live;
   }
 
+  /// Bytes of blocks no two of which may share any: of sets grown from each of the largest blocks,
+  /// largest first, the most.
+  [[nodiscard]] std::int64_t apart_bytes() const {
+    constexpr std::size_t kSeeds = 64;
+    std::vector<std::size_t> by_size(blocks_.size());
+    std::iota(by_size.begin(), by_size.end(), std::size_t{0});
+    std::stable_sort(by_size.begin(), by_size.end(), [this](std::size_t a, std::size_t b) {
+      return blocks_[a].bytes > blocks_[b].bytes;
+    });
+    std::int64_t most = 0;
+    for (std::size_t seed = 0; seed < std::min(kSeeds, by_size.size()); ++seed) {
+      std::vector<std::size_t> set = {by_size[seed]};
+      std::int64_t bytes = blocks_[by_size[seed]].bytes;
+      for (const std::size_t b : by_size) {
+        const auto apart = [&](std::size_t other) { return conflicts_[b][other]; };
+        if (!std::all_of(set.begin(), set.end(), apart)) continue;
+        set.push_back(b);
+        bytes += blocks_[b].bytes;
+      }
+      most = std::max(most, bytes);
+    }
+    return most;
+  }
+
   void place_blocks() {
     const std::vector<std::int64_t> live = live_bytes();
-    plan_.largest_live_bytes = *std::max_element(live.begin(), live.end());
+    plan_.largest_live_bytes = std::max(*std::max_element(live.begin(), live.end()), apart_bytes());
     const auto life = [](const Block& block) {
       return static_cast<std::int64_t>(block.last - block.first + 1);
     };
@@ -224,8 +279,9 @@ class MemoryPlanner {
   void improve(Packing& best) const {
     const auto n = static_cast<std::int64_t>(blocks_.size());
     const std::int64_t goal = plan_.largest_live_bytes + plan_.largest_live_bytes / 50;
-    std::int64_t tries =
-        std::min<std::int64_t>(20'000, 40'000'000 / std::max<std::int64_t>(1, n * n));
+    // Where kernels run at once the bound is seldom reached: most tries would be in vain.
+    const std::int64_t work = order_.one_stream() ? 40'000'000 : 4'000'000;
+    std::int64_t tries = std::min<std::int64_t>(20'000, work / std::max<std::int64_t>(1, n * n));
     std::minstd_rand random(1);
     Packing now = best;
     for (; best.bytes > goal && tries > 0; --tries) {
@@ -272,11 +328,13 @@ class MemoryPlanner {
 
   Plan& plan_;
   const Registry& registry_;
+  Order order_;
   std::vector<ValueId> root_;
   std::vector<std::int64_t> shift_;  // bytes from the root's start
   std::vector<int> class_size_;      // values in a root's storage
   std::vector<int> block_of_;        // by root; -1: not in the arena
   std::vector<Block> blocks_;
+  std::vector<std::vector<bool>> conflicts_;  // of two blocks, which may not share bytes
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ enum class FusionLevel : std::uint8_t { kOff, kEpilogue, kFull };
 struct PlanOptions {
   FusionLevel fusion = FusionLevel::kFull;
   bool nhwc_io = false;  // --io-layout nhwc: graph inputs and outputs are channels-last too
+  int streams = 0;       // most kernels at once on a GPU; 0: as many as pay
 };
 
 /// Where the bytes of a value are when the plan runs.
@@ -43,8 +44,13 @@ struct KernelPlan {
   Group group;  // relayout: no members; inputs[0] is copied to outputs[0]
   Candidate candidate;
   Work work;
-  double est_us = 0;
+  double est_us = 0;               // estimated, or measured
+  bool measured = false;           // est_us was measured
   std::vector<std::string> nodes;  // ids of the model nodes it does
+  // Kernels of one stream run one after another, in the order of Plan::kernels; of others, only
+  // those listed here are done before this one begins, and what those had to wait for.
+  std::int32_t stream = 0;
+  std::vector<std::int32_t> waits;  // kernels of other streams, ascending
 };
 
 /// A join that fits in shape but was not made.
@@ -66,7 +72,7 @@ struct Plan {
   std::vector<Refusal> not_fused;
   std::int64_t arena_bytes = 0;
   std::int64_t largest_live_bytes =
-      0;  // largest sum of simultaneously live intermediates: the bound that arena_bytes approaches
+      0;  // largest sum found of intermediates that cannot share bytes: arena_bytes is no less
 };
 
 }  // namespace braze

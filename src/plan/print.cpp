@@ -26,6 +26,12 @@ const char* to_string(Memory memory) {
   return "?";
 }
 
+/// Of a member's anchor.
+const char* name_of(const Node& node) {
+  const auto* binary = node.as<Binary>();
+  return binary != nullptr ? braze::to_string(binary->fn) : braze::to_string(node.kind());
+}
+
 std::string print_value(const Plan& plan, ValueId id) {
   const Value& value = plan.graph.value(id);
   const Placement& placement = plan.placements[static_cast<std::size_t>(id)];
@@ -61,10 +67,18 @@ std::string describe(const Plan& plan, const KernelPlan& kernel) {
   std::string text =
       fmt::format("{} -> {}", layout(kernel.group.inputs), layout(kernel.group.outputs));
   for (const Group::Member& member : kernel.group.members) {
-    if (!member.epilogue.empty()) text += fmt::format("; {}", print(member.epilogue));
+    if (!kernel.group.single())
+      text += fmt::format("; {}", name_of(plan.graph.node(member.anchor)));
+    if (!member.epilogue.empty())
+      text += fmt::format("{} {}", kernel.group.single() ? ";" : "", print(member.epilogue));
   }
   for (const Candidate::Parameter& parameter : kernel.candidate.parameters)
     text += fmt::format("; {} {}", parameter.name, parameter.value);
+  if (kernel.stream != 0) text += fmt::format("; stream {}", kernel.stream);
+  std::vector<std::string> waits;
+  for (const std::int32_t other : kernel.waits)
+    waits.push_back(plan.kernels[static_cast<std::size_t>(other)].name);
+  if (!waits.empty()) text += fmt::format("; after {}", fmt::join(waits, ", "));
   return text;
 }
 

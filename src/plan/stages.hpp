@@ -2,6 +2,7 @@
 // through them.
 #pragma once
 
+#include "plan/choices.hpp"
 #include "plan/plan.hpp"
 
 namespace braze {
@@ -14,6 +15,11 @@ const KernelFamily& family_of(const Registry& registry, std::string_view name);
 /// of execution, and not_fused.
 void form_groups(Plan& plan, const Registry& registry);
 
+/// Joins kernels that follow one another into groups of several members, where a family of the
+/// registry runs them in less time by estimate (see join.cpp). Adds to not_fused what fits in shape
+/// and was not made.
+void join_groups(Plan& plan, const Registry& registry);
+
 /// Model layout or channels-last for every value; where a kernel cannot read what is there, a
 /// relayout kernel and the value it makes. Fills placements' layout, pitch and bytes.
 void assign_layouts(Plan& plan, const Registry& registry);
@@ -23,8 +29,17 @@ void assign_layouts(Plan& plan, const Registry& registry);
 /// caller's buffer.
 void make_views(Plan& plan, const Registry& registry);
 
-/// Candidate, work and estimated time of every kernel.
-void choose_candidates(Plan& plan, const Registry& registry);
+/// Family, candidate, work and time of every kernel: the fastest measured way, or where nobody has
+/// measured, its own family's fastest by estimate.
+void choose_candidates(Plan& plan, const Registry& registry, const Knowledge& knowledge);
+
+/// On a GPU, branches that leave most of it idle go to streams of their own (see streams.cpp).
+/// Fills stream and waits.
+void assign_streams(Plan& plan);
+
+/// Fills waits from stream: all that a kernel reads and other streams make, and no more than that
+/// takes.
+void assign_waits(Plan& plan);
 
 /// Arena offsets by liveness, in place where safe. Fills memory, index, offset; arena_bytes and
 /// largest_live_bytes.

@@ -72,6 +72,7 @@ struct Work {
   double dram_bytes = 0;    // inputs + outputs + weights, each once
   double onchip_bytes = 0;  // intermediate bytes never written to memory
   double efficiency = 1;    // fraction of the peak rate the inner loop reaches, 0..1
+  double units = 0;         // CUDA: multiprocessors that its blocks would fill; 0: not told
 };
 
 inline constexpr int kNoLimit = 1 << 30;
@@ -91,6 +92,9 @@ struct KernelFamily {
   bool wanted = false;    // why it does not run a node is recorded in Plan::not_fused
   /// Is this node, with its dtypes and constness, something the family runs as a group's anchor?
   Support (*supports)(const Graph& graph, const Node& anchor, const Device& device) = nullptr;
+  /// Does the family run this group of several members? Null: none. A refusal with a rule is of a
+  /// group that has the family's shape, and is recorded; one without is of a group that has not.
+  Support (*joins)(const Graph& graph, const Group& group, const Device& device) = nullptr;
   /// May this step follow the member as it is so far? Null: any may.
   Support (*takes_step)(const Graph& graph, const Group::Member& member, const EpilogueStep& step,
                         const Device& device) = nullptr;

@@ -5,6 +5,9 @@
 
 #include <cstring>
 #include <deque>
+#include <map>
+#include <random>
+#include <set>
 #include <thread>
 
 #include "exec_cuda/fakes.hpp"
@@ -34,6 +37,7 @@ class DriverGpuTest : public testing::Test {
       kernel.entry = entry;
       Step step;
       step.launch = {&kernel, module, std::vector<std::byte>(16)};
+      step.name = std::string("k_") + entry + " (node)";
       steps.push_back(std::move(step));
     }
     return steps;
@@ -220,6 +224,99 @@ TEST_F(DriverGpuTest, OnlyKernelsAfterKernelsOverlap) {
   EXPECT_FALSE(fake_.launched[3].overlaps);
 }
 
+/// What a kernel was captured after.
+const std::set<std::string>& after(const fake::State& state, const std::string& kernel) {
+  return std::ranges::find(state.launched, kernel, &fake::Launched::kernel)->after;
+}
+bool overlaps(const fake::State& state, const std::string& kernel) {
+  return std::ranges::find(state.launched, kernel, &fake::Launched::kernel)->overlaps;
+}
+
+TEST_F(DriverGpuTest, BranchesForkAndJoinByFullEdges) {
+  const auto gpu = open();
+  const int streams = fake_.streams;
+  auto steps = launches(*gpu, {"a", "b", "c", "d", "e", "f", "g"});
+  for (Kernel& kernel : kernels_) kernel.overlaps = true;
+  //   a - c - e - f        b and d beside c; g waits for nothing and nothing waits for it
+  //    `- b - d '
+  steps[1].stream = 1;
+  steps[1].waits = {0};
+  steps[3].stream = 1;
+  steps[4].waits = {3};
+  steps[6].stream = 2;
+  const auto recording = gpu->record(std::move(steps));
+  EXPECT_EQ(fake_.streams, streams);
+  EXPECT_EQ(fake_.events, 0);
+  recording->run();
+  gpu->wait();
+  ASSERT_EQ(fake_.launched.size(), 7U);
+  using Set = std::set<std::string>;
+  EXPECT_EQ(after(fake_, "a"), Set{});
+  EXPECT_EQ(after(fake_, "b"), Set{"a"});
+  EXPECT_EQ(after(fake_, "c"), Set{"a"});
+  EXPECT_EQ(after(fake_, "d"), Set{"b"});
+  EXPECT_EQ(after(fake_, "e"), (Set{"c", "d"}));
+  EXPECT_EQ(after(fake_, "f"), Set{"e"});
+  EXPECT_EQ(after(fake_, "g"), Set{});
+  // A kernel overlaps the one before it in its stream, if it waits for nothing else.
+  for (const char* kernel : {"c", "d", "f"}) EXPECT_TRUE(overlaps(fake_, kernel)) << kernel;
+  for (const char* kernel : {"a", "b", "e", "g"}) EXPECT_FALSE(overlaps(fake_, kernel)) << kernel;
+}
+
+TEST_F(DriverGpuTest, RandomBranchesKeepToWhatTheyWaitFor) {
+  std::minstd_rand random(1);
+  for (int round = 0; round < 50; ++round) {
+    fake_.launched.clear();
+    kernels_.clear();
+    const auto gpu = open();
+    std::vector<std::string> names;
+    for (int i = 0; i < 12; ++i) names.push_back("k" + std::to_string(i));
+    std::vector<const char*> entries;
+    for (const std::string& name : names) entries.push_back(name.c_str());
+    auto steps = launches(*gpu, entries);
+    std::vector<std::set<std::size_t>> before(steps.size());
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      kernels_[i].overlaps = true;
+      steps[i].stream = random() % 4;
+      for (std::size_t other = 0; other < i; ++other) {
+        const bool same = steps[other].stream == steps[i].stream;
+        if (!same && random() % 4 == 0) steps[i].waits.push_back(other);
+        if (same || (!steps[i].waits.empty() && steps[i].waits.back() == other))
+          before[i].insert(other);
+      }
+    }
+    const auto recording = gpu->record(std::move(steps));
+    recording->run();
+    gpu->wait();
+    ASSERT_EQ(fake_.launched.size(), names.size());
+    std::map<std::string, std::size_t> turn;
+    for (const std::string& name : ran()) turn.emplace(name, turn.size());
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      for (const std::size_t other : before[i]) EXPECT_LT(turn[names[other]], turn[names[i]]);
+    }
+  }
+}
+
+TEST_F(DriverGpuTest, HostStepsOfBranches) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"a", "b", "host", "c"});
+  for (Kernel& kernel : kernels_) kernel.overlaps = true;
+  int calls = 0;
+  steps[2].launch = {};
+  steps[2].host = std::make_unique<HostStep>();
+  steps[2].host->run = [&](auto, auto) { ++calls; };
+  steps[2].stream = 1;
+  steps[2].waits = {0};
+  steps[3].stream = 1;
+  const auto recording = gpu->record(std::move(steps));
+  recording->run();
+  gpu->wait();
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(after(fake_, "c"), std::set<std::string>{""});
+  EXPECT_FALSE(overlaps(fake_, "c"));
+  EXPECT_TRUE(overlaps(fake_, "b"));
+}
+
 TEST_F(DriverGpuTest, NoOverlapBeforeSm90OrCuda12_3) {
   for (const auto& [sm, version] : {std::pair(89, 12080), std::pair(90, 12020)}) {
     fake_.sm = sm;
@@ -303,6 +400,33 @@ TEST_F(DriverGpuTest, TimesOfEachStep) {
   EXPECT_EQ(fake_.executables, 1);
 }
 
+TEST_F(DriverGpuTest, TimesOfBranchesAreTakenOneByOne) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"a", "b", "c"});
+  steps[1].stream = 1;
+  steps[1].waits = {0};
+  steps[2].waits = {1};
+  const auto recording = gpu->record(std::move(steps));
+  std::vector<double> seconds(3);
+  recording->run_timed(seconds);
+  EXPECT_THAT(seconds, Each(testing::DoubleNear(1e-3, 1e-7)));
+  // Each once to see that it runs, once for its time.
+  EXPECT_THAT(ran(), testing::ElementsAre("a", "b", "c", "a", "b", "c"));
+  recording->run_timed(seconds);
+  EXPECT_EQ(fake_.launched.size(), 9U);
+}
+
+TEST_F(DriverGpuTest, AFailingStepIsNamedWhenStepsAreTimed) {
+  const auto gpu = open();
+  const auto recording = gpu->record(launches(*gpu, {"conv_a", "conv_b"}));
+  fake_.fails_in = "conv_b";
+  std::vector<double> seconds(2);
+  const Error error = error_of([&] { recording->run_timed(seconds); });
+  EXPECT_EQ(error.code, ErrorCode::kDevice);
+  EXPECT_THAT(error.message, AllOf(StartsWith("cuda:0 (Fake H200) was lost: "),
+                                   HasSubstr("while running k_conv_b (node)")));
+}
+
 TEST_F(DriverGpuTest, RepeatedRunsAreWarmedUpAndTimed) {
   const auto gpu = open();
   const auto recording = gpu->record(launches(*gpu, {"a"}));
@@ -327,7 +451,8 @@ TEST_F(DriverGpuTest, ARefusedLaunchNamesTheStep) {
   fake_.errors["cuLaunchKernelEx"] = 701;
   const Error error = error_of([&] { gpu->record(launches(*gpu, {"conv_a"})); });
   EXPECT_EQ(error.code, ErrorCode::kDevice);
-  EXPECT_THAT(error.message, AllOf(HasSubstr("launching step 0, conv_a"), HasSubstr("grid 1x1x1")));
+  EXPECT_THAT(error.message,
+              AllOf(HasSubstr("launching k_conv_a (node) as conv_a"), HasSubstr("grid 1x1x1")));
   EXPECT_EQ(fake_.graphs, 0);
   EXPECT_EQ(fake_.modules, 0);
   fake_.errors.clear();

@@ -1,28 +1,21 @@
 // Our own cases on a real GPU, at every precision. Skipped, visibly, where there is none.
 #include <gtest/gtest.h>
 
+#include "gpu/on_gpu.hpp"
 #include "support/onnx_case.hpp"
 
 namespace braze::test {
 namespace {
 
-/// Why no GPU can be used; "" if one can.
-std::string missing_gpu() {
-  for (const DeviceReport& report : devices()) {
-    if (report.name == "cuda") return report.usable ? "" : report.detail;
-  }
-  return "this build knows no GPUs";
-}
-
 class CasesOnGpu : public ::testing::TestWithParam<Precision> {};
 
 TEST_P(CasesOnGpu, AreRight) {
-  if (const std::string why = missing_gpu(); !why.empty()) GTEST_SKIP() << why;
+  BRAZE_NEEDS_GPU();
   Options options;
   options.device = "cuda";
   options.precision = GetParam();
   int verified = 0;
-  for (const auto& folder : find_cases(std::filesystem::path(BRAZE_TESTS_DIR) / "cases")) {
+  for (const auto& folder : find_cases(cases_folder())) {
     SCOPED_TRACE(folder.filename().string());
     const Result<Model> model = compile(folder / "model.onnx", options);
     if (!model.ok()) {

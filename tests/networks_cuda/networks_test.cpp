@@ -4,11 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "base/error.hpp"
-#include "kernels/cuda/families.hpp"
-#include "machine.hpp"
 #include "model/read_onnx.hpp"
+#include "networks_cuda/emulated_machine.hpp"
 #include "support/onnx_case.hpp"
-#include "support/simt/emulated_gpu.hpp"
 
 namespace braze::test {
 namespace {
@@ -25,14 +23,6 @@ std::string name_of(const Setting& one) {
   constexpr const char* kNames[] = {"fp32", "tf32", "fp16", "bf16"};
   return fmt::format("{}_sm{}_{}", one.folder.filename().string(), one.sm,
                      kNames[static_cast<std::size_t>(one.precision)]);
-}
-
-/// A machine with an emulated GPU of this architecture.
-Machine emulated(int sm, Precision precision) {
-  Machine machine{cuda_device(sm), cuda::registry(), std::make_shared<EmulatedGpu>(sm), sm,
-                  std::make_shared<EmulatedCompiler>(sm)};
-  machine.device.tf32 = precision == Precision::kTf32;
-  return machine;
 }
 
 /// Every case once, in turns on another GPU and at another precision.

@@ -55,6 +55,7 @@ enum class CaptureMode : int { kRelaxed = 2 };
 enum class JitOption : int { kErrorLogBuffer = 5, kErrorLogBytes = 6 };
 
 inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kEventRecordExternal = 1;  // in a capture: makes an event record node
 inline constexpr unsigned kHostAllocPortable = 1;
 
@@ -136,6 +137,7 @@ enum class MapFill : int { kZero = 0 };
   F(stream_create, cuStreamCreate, (Stream*, unsigned flags))                                      \
   F(stream_destroy, cuStreamDestroy_v2, (Stream))                                                  \
   F(stream_synchronize, cuStreamSynchronize, (Stream))                                             \
+  F(stream_wait_event, cuStreamWaitEvent, (Stream, Event, unsigned flags))                         \
   F(stream_begin_capture, cuStreamBeginCapture_v2, (Stream, CaptureMode))                          \
   F(stream_end_capture, cuStreamEndCapture, (Stream, Graph*))                                      \
   F(module_load_data, cuModuleLoadDataEx,                                                          \
@@ -154,6 +156,7 @@ enum class MapFill : int { kZero = 0 };
   F(event_create, cuEventCreate, (Event*, unsigned flags))                                         \
   F(event_record, cuEventRecord, (Event, Stream))                                                  \
   F(event_record_with_flags, cuEventRecordWithFlags, (Event, Stream, unsigned flags))              \
+  F(event_synchronize, cuEventSynchronize, (Event))                                                \
   F(event_elapsed_time, cuEventElapsedTime, (float* milliseconds, Event, Event))                   \
   F(event_destroy, cuEventDestroy_v2, (Event))
 

@@ -1,17 +1,18 @@
 #include "exec/cuda/cuda_program.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
-#include <cstring>
+#include <map>
 
 #include "base/error.hpp"
+#include "exec/cuda/parallel.hpp"
 #include "exec/logical.hpp"
 #include "kernels/cuda/families.hpp"
+#include "plan/choices.hpp"
 
 namespace braze::cuda {
 namespace {
-
-/// Bytes that are copied to pinned memory before the device begins to fetch them.
-constexpr std::size_t kChunk = std::size_t{1} << 20;
 
 void put(std::vector<std::byte>& to, std::size_t at, std::span<const std::byte> bytes) {
   ensure(at + bytes.size() <= to.size(), "an address lies inside its parameters");
@@ -20,36 +21,118 @@ void put(std::vector<std::byte>& to, std::size_t at, std::span<const std::byte> 
 
 }  // namespace
 
-CudaProgram::CudaProgram(Plan plan, std::shared_ptr<Gpu> gpu, Compiler& compiler)
-    : plan_(std::move(plan)), gpu_(std::move(gpu)) {
-  for (const KernelPlan& kernel : plan_.kernels)
-    kernels_.push_back(builder(kernel.family)(plan_, kernel));
-  compile(compiler);
+CudaProgram::CudaProgram(Plan plan, std::shared_ptr<Gpu> gpu, Compiler* compiler, int threads)
+    : plan_(std::move(plan)), gpu_(compiler != nullptr ? std::move(gpu) : nullptr) {
+  if (compiler == nullptr) return;
+  emit(threads);
+  if (gpu_ != nullptr) prepare_calls();
+  compile(*compiler);
   if (gpu_ == nullptr) return;
+  staging_ = std::make_unique<Staging>(*gpu_);
   upload_constants();
   reserve();
+  record();
+}
+
+void CudaProgram::emit(int threads) {
+  kernels_.resize(plan_.kernels.size());
+  if (plan_.graph.value_count() > 0) (void)plan_.graph.users(0);  // makes the index for all threads
+  for_each_index(kernels_.size(), threads > 0 ? threads : cpu_device(0).units,
+                 [this](std::size_t k) {
+                   kernels_[k] = builder(plan_.kernels[k].family)(plan_, plan_.kernels[k]);
+                 });
+}
+
+std::string CudaProgram::source(std::size_t k) const {
+  return kernels_.empty() ? builder(plan_.kernels[k].family)(plan_, plan_.kernels[k]).source
+                          : kernels_[k].source;
+}
+
+void CudaProgram::record() {
   std::vector<Step> steps;
+  // By kernel: the steps that are done when it is. One that has nothing to do hands on what it
+  // would have waited for.
+  std::vector<std::vector<std::size_t>> done(kernels_.size());
+  std::map<std::int32_t, std::vector<std::size_t>> last;  // the same of each stream
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
-    if (is_empty(k)) continue;
-    Operands operands{{}, {}, workspace_.get()};
-    const Group& group = plan_.kernels[k].group;
-    for (std::size_t i = 0; i < group.inputs.size(); ++i) {
-      operands.inputs.push_back(constant_inputs_[k][i] != nullptr ? constant_inputs_[k][i].get()
-                                                                  : locate(group.inputs[i]));
+    const KernelPlan& planned = plan_.kernels[k];
+    std::vector<std::size_t> before = last[planned.stream];
+    for (const std::int32_t other : planned.waits) {
+      const std::vector<std::size_t>& more = done[static_cast<std::size_t>(other)];
+      before.insert(before.end(), more.begin(), more.end());
     }
-    for (const ValueId id : group.outputs) operands.outputs.push_back(locate(id));
-    steps.push_back(step(k, operands));
-    recorded_.push_back(k);
+    std::sort(before.begin(), before.end());
+    before.erase(std::unique(before.begin(), before.end()), before.end());
+    if (!is_empty(k)) {
+      Operands operands{{}, {}, workspaces_[static_cast<std::size_t>(planned.stream)].get(), {}};
+      for (std::size_t i = 0; i < planned.group.inputs.size(); ++i) {
+        std::byte* const constant = constant_inputs_[k][i];
+        operands.inputs.push_back(constant != nullptr ? constant : locate(planned.group.inputs[i]));
+      }
+      for (const ValueId id : planned.group.outputs) operands.outputs.push_back(locate(id));
+      Step next = step(k, operands);
+      next.stream = static_cast<std::size_t>(planned.stream);
+      for (const std::size_t other : before) {
+        if (steps[other].stream != next.stream) next.waits.push_back(other);
+      }
+      before = {steps.size()};
+      steps.push_back(std::move(next));
+      recorded_.push_back(k);
+    }
+    done[k] = before;
+    last[planned.stream] = std::move(before);
   }
   recording_ = gpu_->record(std::move(steps));
   gpu_->wait();
+}
+
+std::string CudaProgram::name_of(std::size_t k) const {
+  const KernelPlan& kernel = plan_.kernels[k];
+  constexpr std::size_t kMost = 8;
+  std::vector<std::string> nodes = kernel.nodes;
+  if (nodes.size() > kMost) {
+    nodes.resize(kMost);
+    nodes.emplace_back("...");
+  }
+  return nodes.empty() ? kernel.name : fmt::format("{} ({})", kernel.name, fmt::join(nodes, ", "));
+}
+
+void CudaProgram::prepare_calls() {
+  calls_.resize(kernels_.size());
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    if (!kernels_[k].cudnn) continue;
+    Prepared prepared = gpu_->prepare(*kernels_[k].cudnn);
+    if (prepared.call == nullptr) {
+      run_ourselves(k, std::move(prepared.why_not));
+      continue;
+    }
+    kernels_[k].workspace_bytes = prepared.call->workspace_bytes();
+    calls_[k] = std::move(prepared.call);
+  }
+}
+
+void CudaProgram::run_ourselves(std::size_t k, std::string why_not) {
+  KernelPlan& planned = plan_.kernels[k];
+  const Registry own = registry();
+  const Node& anchor = plan_.graph.node(planned.group.members.front().anchor);
+  const auto row = std::ranges::find_if(own, [&](const KernelFamily& family) {
+    return family.supports(plan_.graph, anchor, plan_.device).ok;
+  });
+  ensure(row != own.end() && row->epilogue && row->pitched && row->layouts == LayoutRule::kEach,
+         "our own families run what cuDNN takes, as it lies in memory");
+  planned.name = fmt::format("{}_{}", planned.name.substr(0, planned.name.find('_')), row->name);
+  planned.family = row->name;
+  planned.backend = row->backend;
+  take(planned, ways_of(plan_, planned, own, {}).front());
+  plan_.not_fused.push_back({planned.nodes, "cudnn-engine", std::move(why_not)});
+  kernels_[k] = builder(planned.family)(plan_, planned);
 }
 
 void CudaProgram::compile(Compiler& compiler) {
   std::vector<std::string> sources;
   std::vector<std::size_t> of;
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
-    if (kernels_[k].host != nullptr || is_empty(k)) continue;
+    if (kernels_[k].host != nullptr || kernels_[k].cudnn || is_empty(k)) continue;
     sources.push_back(kernels_[k].source);
     of.push_back(k);
   }
@@ -65,46 +148,72 @@ bool CudaProgram::is_empty(std::size_t k) const {
 }
 
 void CudaProgram::upload_constants() {
-  const auto upload = [this](const void* data, std::size_t bytes, const std::string& what) {
-    Memory memory = gpu_->allocate(std::max<std::size_t>(bytes, 1), what);
-    const std::shared_ptr<std::byte> pinned = gpu_->allocate_host(std::max<std::size_t>(bytes, 1));
-    std::memcpy(pinned.get(), data, bytes);
-    gpu_->copy_in(memory.get(), pinned.get(), bytes);
-    gpu_->wait();
-    return memory;
+  constexpr std::size_t kAlignment = 256;
+  std::size_t total = 0;
+  const auto place = [&total](std::size_t bytes) {
+    const std::size_t at = total;
+    total += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    return at;
   };
+  struct Upload {
+    const void* data;
+    std::size_t bytes, at;
+  };
+  std::vector<Upload> uploads;
+  std::map<ValueId, std::size_t> values;  // those that kernels read as they are, once
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    for (const std::vector<std::byte>& bytes : kernels_[k].constants)
+      uploads.push_back({bytes.data(), bytes.size(), place(bytes.size())});
+    for (const ValueId id : plan_.kernels[k].group.inputs) {
+      const Value& value = plan_.graph.value(id);
+      if (!value.is_constant() || values.contains(id)) continue;
+      values[id] = place(value.constant->bytes());
+      uploads.push_back({value.constant->data(), value.constant->bytes(), values[id]});
+    }
+  }
+  weights_ = gpu_->allocate(std::max<std::size_t>(total, 1),
+                            fmt::format("the weights of network '{}'", plan_.graph.name));
+  for (const Upload& upload : uploads)
+    staging_->to_device(weights_.get() + upload.at, upload.data, upload.bytes);
+  std::size_t next = 0;
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
     constants_.emplace_back();
+    constant_bytes_.emplace_back();
     for (std::vector<std::byte>& bytes : kernels_[k].constants) {
-      constants_[k].push_back(
-          upload(bytes.data(), bytes.size(), fmt::format("weights of {}", plan_.kernels[k].name)));
-      bytes = {};
+      constant_bytes_[k].push_back(bytes.size());
+      while (uploads[next].data != bytes.data() || uploads[next].bytes != bytes.size()) ++next;
+      constants_[k].push_back(weights_.get() + uploads[next++].at);
     }
     constant_inputs_.emplace_back();
     for (const ValueId id : plan_.kernels[k].group.inputs) {
-      const Value& value = plan_.graph.value(id);
-      constant_inputs_[k].push_back(
-          value.is_constant()
-              ? upload(value.constant->data(), value.constant->bytes(), "a constant")
-              : nullptr);
+      const auto found = values.find(id);
+      constant_inputs_[k].push_back(found != values.end() ? weights_.get() + found->second
+                                                          : nullptr);
     }
+  }
+  for (Kernel& kernel : kernels_) {
+    for (std::vector<std::byte>& bytes : kernel.constants) bytes = {};
   }
 }
 
 void CudaProgram::reserve() {
-  std::size_t workspace = 0;
-  for (const Kernel& kernel : kernels_) workspace = std::max(workspace, kernel.workspace_bytes);
+  std::vector<std::size_t> workspaces;
+  for (std::size_t k = 0; k < kernels_.size(); ++k) {
+    const auto stream = static_cast<std::size_t>(plan_.kernels[k].stream);
+    workspaces.resize(std::max(workspaces.size(), stream + 1), 1);
+    workspaces[stream] = std::max(workspaces[stream], kernels_[k].workspace_bytes);
+  }
   const auto at_least_one = [](std::int64_t bytes) {
     return static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
   };
   arena_ = gpu_->allocate(at_least_one(plan_.arena_bytes), "intermediate values");
-  workspace_ = gpu_->allocate(std::max<std::size_t>(workspace, 1), "kernels' workspace");
+  for (const std::size_t bytes : workspaces)
+    workspaces_.push_back(gpu_->allocate(bytes, "kernels' workspace"));
   const auto border = [&](ValueId id, std::int64_t bytes, const char* what) {
     Border result;
     result.bytes = static_cast<std::size_t>(bytes);
     result.device = gpu_->allocate(at_least_one(bytes),
                                    fmt::format("{} '{}'", what, plan_.graph.value(id).name));
-    result.host = gpu_->allocate_host(at_least_one(bytes));
     return result;
   };
   const auto placed = [this](ValueId id) {
@@ -141,7 +250,8 @@ std::byte* CudaProgram::address(const Address& address, std::size_t k,
     case Address::Of::kOutput:
       return operands.outputs[index] + address.offset;
     case Address::Of::kConstant:
-      return constants_[k][index].get() + address.offset;
+      return (operands.constants.empty() ? constants_[k][index] : operands.constants[index]) +
+             address.offset;
     case Address::Of::kWorkspace:
       return operands.workspace + address.offset;
     case Address::Of::kNull:
@@ -153,6 +263,7 @@ std::byte* CudaProgram::address(const Address& address, std::size_t k,
 Step CudaProgram::step(std::size_t k, const Operands& operands) const {
   const Kernel& kernel = kernels_[k];
   Step step;
+  step.name = name_of(k);
   if (kernel.host != nullptr) {
     step.host = std::make_unique<HostStep>();
     const Group& group = plan_.kernels[k].group;
@@ -173,6 +284,12 @@ Step CudaProgram::step(std::size_t k, const Operands& operands) const {
     };
     return step;
   }
+  if (kernel.cudnn) {
+    step.call = std::make_unique<CallStep>(CallStep{calls_[k], {}, operands.workspace});
+    for (const Address& one : addresses_of(*kernel.cudnn))
+      step.call->operands.push_back(address(one, k, operands));
+    return step;
+  }
   step.launch.kernel = &kernel;
   step.launch.module = modules_[k];
   step.launch.parameters = kernel.parameters;
@@ -188,56 +305,67 @@ Step CudaProgram::step(std::size_t k, const Operands& operands) const {
 void CudaProgram::require_gpu() const {
   if (gpu_ == nullptr) {
     fail(ErrorCode::kDevice,
-         "device '{}' names an architecture, not a GPU: its plan can be made "
-         "and compiled, not run",
+         "the plan for '{}' was made without a GPU, or to be looked at only: it cannot be run",
          plan_.device.name);
   }
 }
 
-void CudaProgram::copy_in(std::span<const void* const> inputs) const {
-  for (std::size_t i = 0; i < inputs_.size(); ++i) {
-    const Border& border = inputs_[i];
-    for (std::size_t at = 0; at < border.bytes; at += kChunk) {
-      const std::size_t bytes = std::min(kChunk, border.bytes - at);
-      std::memcpy(border.host.get() + at, static_cast<const std::byte*>(inputs[i]) + at, bytes);
-      gpu_->copy_in(border.device.get() + at, border.host.get() + at, bytes);
-    }
+template <class Body>
+void CudaProgram::guard(const Body& body, bool step_by_step) const {
+  try {
+    body();
+  } catch (const Exception& exception) {
+    staging_->drop();
+    const Error& error = exception.error();
+    if (error.code != ErrorCode::kDevice) throw;
+    fail(error.code, "network '{}': {}{}", plan_.graph.name, error.message,
+         step_by_step ? "" : " ('braze bench --per-kernel' names the kernel)");
   }
 }
 
+void CudaProgram::copy_in(std::span<const void* const> inputs) const {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    staging_->to_device(inputs_[i].device.get(), inputs[i], inputs_[i].bytes);
+}
+
 void CudaProgram::copy_out(std::span<void* const> outputs) const {
-  for (const Border& border : outputs_) {
-    if (border.bytes > 0) gpu_->copy_out(border.host.get(), border.device.get(), border.bytes);
-  }
+  for (std::size_t i = 0; i < outputs_.size(); ++i)
+    staging_->to_host(outputs[i], outputs_[i].device.get(), outputs_[i].bytes);
+  staging_->finish();
   gpu_->wait();
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    if (outputs_[i].bytes > 0) std::memcpy(outputs[i], outputs_[i].host.get(), outputs_[i].bytes);
-  }
 }
 
 void CudaProgram::run(std::span<const void* const> inputs, std::span<void* const> outputs,
                       std::span<double> seconds) const {
   require_gpu();
   const std::lock_guard lock(mutex_);
-  copy_in(inputs);
-  if (seconds.empty()) {
-    recording_->run();
-  } else {
-    std::vector<double> times(recorded_.size());
-    recording_->run_timed(times);
-    std::fill(seconds.begin(), seconds.end(), 0.0);
-    for (std::size_t i = 0; i < recorded_.size(); ++i) seconds[recorded_[i]] = times[i];
-  }
-  copy_out(outputs);
+  guard(
+      [&] {
+        copy_in(inputs);
+        if (seconds.empty()) {
+          recording_->run();
+        } else {
+          std::vector<double> times(recorded_.size());
+          recording_->run_timed(times);
+          std::fill(seconds.begin(), seconds.end(), 0.0);
+          for (std::size_t i = 0; i < recorded_.size(); ++i) seconds[recorded_[i]] = times[i];
+        }
+        copy_out(outputs);
+      },
+      !seconds.empty());
 }
 
 void CudaProgram::time(std::span<const void* const> inputs, std::span<void* const> outputs,
                        std::span<double> seconds) const {
   require_gpu();
   const std::lock_guard lock(mutex_);
-  copy_in(inputs);
-  recording_->run_repeatedly(seconds);
-  copy_out(outputs);
+  guard(
+      [&] {
+        copy_in(inputs);
+        recording_->run_repeatedly(seconds);
+        copy_out(outputs);
+      },
+      false);
 }
 
 std::vector<Tensor> CudaProgram::run_kernel(std::size_t k, std::span<const Tensor> values) const {
@@ -248,46 +376,44 @@ std::vector<Tensor> CudaProgram::run_kernel(std::size_t k, std::span<const Tenso
     return plan_.placements[static_cast<std::size_t>(id)];
   };
   std::vector<Memory> memory;
-  std::vector<std::shared_ptr<std::byte>> pinned;
   const auto allocate = [&](std::size_t bytes) {
     memory.push_back(gpu_->allocate(std::max<std::size_t>(bytes, 1), "a kernel's values"));
-    pinned.push_back(gpu_->allocate_host(std::max<std::size_t>(bytes, 1)));
+    return memory.back().get();
   };
-  Operands operands{{}, {}, workspace_.get()};
-  for (std::size_t i = 0; i < group.inputs.size(); ++i) {
-    if (constant_inputs_[k][i] != nullptr) {
-      operands.inputs.push_back(constant_inputs_[k][i].get());
-      continue;
-    }
-    const ValueId id = group.inputs[i];
-    const std::vector<std::byte> bytes =
-        to_placed(values[static_cast<std::size_t>(id)], placement(id));
-    allocate(bytes.size());
-    std::copy(bytes.begin(), bytes.end(), pinned.back().get());
-    gpu_->copy_in(memory.back().get(), pinned.back().get(), bytes.size());
-    operands.inputs.push_back(memory.back().get());
-  }
-  const std::size_t first_output = memory.size();
-  for (const ValueId id : group.outputs) {
-    allocate(static_cast<std::size_t>(placement(id).bytes));
-    operands.outputs.push_back(memory.back().get());
-  }
-  if (!is_empty(k)) {
-    std::vector<Step> steps;
-    steps.push_back(step(k, operands));
-    const std::unique_ptr<Recording> recording = gpu_->record(std::move(steps));
-    recording->run();
-    gpu_->wait();
-  }
   std::vector<Tensor> results;
-  for (std::size_t i = 0; i < group.outputs.size(); ++i) {
-    const ValueId id = group.outputs[i];
-    std::byte* const host = pinned[first_output + i].get();
-    gpu_->copy_out(host, operands.outputs[i], static_cast<std::size_t>(placement(id).bytes));
-    gpu_->wait();
-    const Value& value = plan_.graph.value(id);
-    results.push_back(from_placed(host, value.dtype, value.shape, placement(id)));
-  }
+  guard(
+      [&] {
+        Operands operands{
+            {}, {}, workspaces_[static_cast<std::size_t>(plan_.kernels[k].stream)].get(), {}};
+        for (std::size_t i = 0; i < group.inputs.size(); ++i) {
+          const ValueId id = group.inputs[i];
+          if (constant_inputs_[k][i] != nullptr) {
+            operands.inputs.push_back(constant_inputs_[k][i]);
+            continue;
+          }
+          const std::vector<std::byte> bytes =
+              to_placed(values[static_cast<std::size_t>(id)], placement(id));
+          operands.inputs.push_back(allocate(bytes.size()));
+          staging_->to_device(operands.inputs.back(), bytes.data(), bytes.size());
+        }
+        for (const ValueId id : group.outputs)
+          operands.outputs.push_back(allocate(static_cast<std::size_t>(placement(id).bytes)));
+        if (!is_empty(k)) {
+          std::vector<Step> steps;
+          steps.push_back(step(k, operands));
+          gpu_->record(std::move(steps))->run();
+        }
+        for (std::size_t i = 0; i < group.outputs.size(); ++i) {
+          const ValueId id = group.outputs[i];
+          std::vector<std::byte> host(static_cast<std::size_t>(placement(id).bytes));
+          staging_->to_host(host.data(), operands.outputs[i], host.size());
+          staging_->finish();
+          gpu_->wait();
+          const Value& value = plan_.graph.value(id);
+          results.push_back(from_placed(host.data(), value.dtype, value.shape, placement(id)));
+        }
+      },
+      true);
   return results;
 }
 

@@ -6,14 +6,17 @@
 #include <mutex>
 
 #include "exec/cuda/gpu.hpp"
+#include "exec/cuda/staging.hpp"
 #include "exec/program.hpp"
 
 namespace braze::cuda {
 
 class CudaProgram final : public Program {
  public:
-  /// Emits and compiles every kernel of the plan. Without a GPU that is all: run() then says so.
-  CudaProgram(Plan plan, std::shared_ptr<Gpu> gpu, Compiler& compiler);
+  /// Emits and compiles every kernel of the plan, on up to `threads` threads (0: all). Without a
+  /// GPU that is all, and without a compiler sources are emitted when they are asked for: run()
+  /// then says so.
+  CudaProgram(Plan plan, std::shared_ptr<Gpu> gpu, Compiler* compiler, int threads = 0);
 
   [[nodiscard]] const Plan& plan() const override { return plan_; }
   /// Threads that call at once take turns.
@@ -23,28 +26,43 @@ class CudaProgram final : public Program {
                                                std::span<const Tensor> values) const override;
   void time(std::span<const void* const> inputs, std::span<void* const> outputs,
             std::span<double> seconds) const override;
-  [[nodiscard]] std::string source(std::size_t k) const override { return kernels_[k].source; }
+  /// Launches of a kernel one after another as in a network, each with weights that the last-level
+  /// cache has kept only if it keeps those of the whole network.
+  [[nodiscard]] std::unique_ptr<KernelTimer> timer(std::size_t k) const override;
+  [[nodiscard]] std::string source(std::size_t k) const override;
 
  private:
+  class Timer;
   /// Device addresses of one kernel's values, as its Address::Of asks for them.
   struct Operands {
     std::vector<std::byte*> inputs, outputs;
     std::byte* workspace = nullptr;
+    std::vector<std::byte*> constants;  // empty: the program's own
   };
-  /// A graph input or output: on the device, and where copies to and from it begin and end.
+  /// A graph input or output on the device.
   struct Border {
     Memory device;
-    std::shared_ptr<std::byte> host;
     std::size_t bytes = 0;
   };
 
+  void emit(int threads);
   void compile(Compiler& compiler);
+  /// Makes what cuDNN runs ready. What it has no engine for, run_ourselves().
+  void prepare_calls();
+  /// Gives kernel k to one of our own families, and says so in the plan.
+  void run_ourselves(std::size_t k, std::string why_not);
   void upload_constants();
   void reserve();
+  void record();
   void require_gpu() const;
+  /// Does `body`; errors of the device name the network, and how to find the kernel.
+  template <class Body>
+  void guard(const Body& body, bool step_by_step) const;
   /// Nothing to do: a result without elements.
   [[nodiscard]] bool is_empty(std::size_t k) const;
   [[nodiscard]] Step step(std::size_t k, const Operands& operands) const;
+  /// "k3_conv_sm90 (conv1, relu1)"
+  [[nodiscard]] std::string name_of(std::size_t k) const;
   [[nodiscard]] std::byte* address(const Address& address, std::size_t k,
                                    const Operands& operands) const;
   [[nodiscard]] std::byte* locate(ValueId id) const;
@@ -55,12 +73,18 @@ class CudaProgram final : public Program {
   std::shared_ptr<Gpu> gpu_;  // null: compiled only
   std::vector<Kernel> kernels_;
   std::vector<std::shared_ptr<const Module>> modules_;  // by kernel; null: host, or nothing to do
-  std::vector<std::vector<Memory>> constants_;          // by kernel
-  std::vector<std::vector<Memory>> constant_inputs_;    // by kernel and input: where it is constant
-  Memory arena_, workspace_;
+  std::vector<std::shared_ptr<const Call>> calls_;      // by kernel; null: not cuDNN's
+  Memory weights_;                                      // all that is constant
+  std::vector<std::vector<std::byte*>> constants_;      // in it, by kernel
+  std::vector<std::vector<std::size_t>> constant_bytes_;
+  std::vector<std::vector<std::byte*>>
+      constant_inputs_;  // by kernel and input: where it is constant
+  Memory arena_;
+  std::vector<Memory> workspaces_;  // by stream
   std::vector<Border> inputs_, outputs_;
   std::vector<std::size_t> recorded_;  // the kernels that are steps of the recording
   std::unique_ptr<Recording> recording_;
+  std::unique_ptr<Staging> staging_;
   mutable std::mutex mutex_;
 };
 

@@ -146,8 +146,13 @@ void GpuContext::check_alive() const {
 
 void GpuContext::refuse(api::Result result, const std::string& doing) const {
   check_alive();
-  if (result == api::kOutOfMemory)
-    fail(ErrorCode::kOutOfMemory, "{} ran out of memory while {}", name_, doing);
+  if (result == api::kOutOfMemory) {
+    std::size_t unused = 0;
+    std::size_t total = 0;
+    driver_->mem_get_info(&unused, &total);
+    fail(ErrorCode::kOutOfMemory, "{} ran out of memory while {}: {:.1f} of {:.1f} MiB are free",
+         name_, doing, static_cast<double>(unused) / 1048576, static_cast<double>(total) / 1048576);
+  }
   if (is_sticky(result)) {
     const std::lock_guard lock(mutex_);
     if (loss_.empty()) loss_ = fmt::format("{} while {}", driver_->describe(result), doing);

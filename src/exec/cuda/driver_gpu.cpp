@@ -5,6 +5,8 @@
 #include <bit>
 #include <utility>
 
+#include "exec/cuda/cudnn_session.hpp"
+
 namespace braze::cuda {
 namespace {
 
@@ -78,7 +80,7 @@ Device device_of(const GpuFacts& facts) {
 }
 
 DriverGpu::DriverGpu(const SearchPath& search, int index)
-    : host_errors_(std::make_shared<HostErrors>()) {
+    : host_errors_(std::make_shared<HostErrors>()), search_(search) {
   auto driver = open_driver(search);
   device_ = device_of(read_facts(*driver, index));
   context_ = std::make_shared<const GpuContext>(std::move(driver), index);
@@ -146,6 +148,42 @@ void DriverGpu::wait() {
   host_errors_->rethrow();
 }
 
+OwnedEvent::OwnedEvent(std::shared_ptr<const GpuContext> context, unsigned flags)
+    : context_(std::move(context)) {
+  const GpuContext::Current current(*context_);
+  context_->check(context_->driver().event_create(&event_, flags), "making an event");
+}
+
+OwnedEvent::~OwnedEvent() {
+  const GpuContext::Current current(*context_, std::nothrow);
+  if (current.active()) context_->driver().event_destroy(event_);
+}
+
+namespace {
+
+class DriverMark final : public Mark {
+ public:
+  explicit DriverMark(const std::shared_ptr<const GpuContext>& context)
+      : context_(context), event_(context, api::kEventDisableTiming) {}
+  void set() override {
+    const GpuContext::Current current(*context_);
+    context_->check(context_->driver().event_record(event_.get(), context_->stream()),
+                    "recording an event");
+  }
+  void wait() override {
+    const GpuContext::Current current(*context_);
+    context_->check(context_->driver().event_synchronize(event_.get()), "running kernels");
+  }
+
+ private:
+  std::shared_ptr<const GpuContext> context_;
+  OwnedEvent event_;
+};
+
+}  // namespace
+
+std::unique_ptr<Mark> DriverGpu::make_mark() { return std::make_unique<DriverMark>(context_); }
+
 std::shared_ptr<const cuda::Module> DriverGpu::load(const std::string& image,
                                                     const std::string& name) {
   return std::make_shared<DriverModule>(context_, image, name);
@@ -184,6 +222,20 @@ std::array<std::byte, 128> DriverGpu::encode(const TensorMap& map, void* address
         map.extents, map.strides, map.lower, map.upper, map.channels, map.pixels);
   }
   return std::bit_cast<std::array<std::byte, 128>>(encoded);
+}
+
+Prepared DriverGpu::prepare(const CudnnProblem& problem) {
+  const auto session = [this] {
+    const std::lock_guard lock(mutex_);
+    if (cudnn_ == nullptr) {
+      const auto enter = [context = context_]() -> std::shared_ptr<void> {
+        return std::make_shared<GpuContext::Current>(*context);
+      };
+      cudnn_ = CudnnSession::open(open_cudnn(search_), {enter, context_->facts().name});
+    }
+    return cudnn_;
+  }();
+  return session->prepare(problem, *this);
 }
 
 std::unique_ptr<Recording> DriverGpu::record(std::vector<Step> steps) {

@@ -24,6 +24,7 @@ class DriverGpu final : public Gpu {
 
   /// The real one: 120 where device().sm is 80.
   [[nodiscard]] int sm() const { return context_->facts().sm; }
+  [[nodiscard]] const std::string& name() const { return context_->facts().name; }
   [[nodiscard]] const Driver& driver() const { return context_->driver(); }
 
   [[nodiscard]] const Device& device() const override { return device_; }
@@ -32,15 +33,20 @@ class DriverGpu final : public Gpu {
   void copy_in(void* device, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* device, std::size_t bytes) override;
   void wait() override;
+  std::unique_ptr<Mark> make_mark() override;
   std::shared_ptr<const cuda::Module> load(const std::string& image,
                                            const std::string& name) override;
   std::array<std::byte, 128> encode(const TensorMap& map, void* address) override;
+  Prepared prepare(const CudnnProblem& problem) override;
   std::unique_ptr<Recording> record(std::vector<Step> steps) override;
 
  private:
   std::shared_ptr<const GpuContext> context_;
   std::shared_ptr<class HostErrors> host_errors_;
   Device device_;
+  SearchPath search_;
+  std::mutex mutex_;
+  std::shared_ptr<class CudnnSession> cudnn_;  // null: nothing was prepared yet
 };
 
 /// What a host step of a recording threw, kept until the next wait.
@@ -80,6 +86,20 @@ class DriverModule final : public cuda::Module {
   api::Module module_ = nullptr;
   mutable std::mutex mutex_;
   mutable std::map<std::string, Entry> entries_;
+};
+
+/// An event, destroyed on the way out.
+class OwnedEvent {
+ public:
+  OwnedEvent(std::shared_ptr<const GpuContext> context, unsigned flags);
+  OwnedEvent(const OwnedEvent&) = delete;
+  OwnedEvent& operator=(const OwnedEvent&) = delete;
+  ~OwnedEvent();
+  [[nodiscard]] api::Event get() const { return event_; }
+
+ private:
+  std::shared_ptr<const GpuContext> context_;
+  api::Event event_ = nullptr;
 };
 
 /// Pinned host memory, freed with its last owner. kOutOfMemory if the host has no more.

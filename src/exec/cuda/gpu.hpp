@@ -43,21 +43,58 @@ struct HostStep {
   std::function<void(std::span<const void* const> inputs, std::span<void* const> outputs)> run;
 };
 
+/// A library's call for one problem, made ready: its algorithm is chosen.
+class Call {
+ public:
+  virtual ~Call() = default;
+  [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
+  /// Puts it on a stream; `operands` as addresses_of() the problem orders them. kDevice with the
+  /// library's words if it refuses.
+  virtual void enqueue(std::span<void* const> operands, void* workspace, void* stream) const = 0;
+};
+struct Prepared {
+  std::shared_ptr<const Call> call;  // null: the library does not do it,
+  std::string why_not;               // and this is why
+};
+
+struct CallStep {
+  std::shared_ptr<const Call> call;
+  std::vector<void*> operands;
+  void* workspace = nullptr;
+};
+
+/// Steps of one stream run one after another; of other streams, only those that it waits for are
+/// known to be done before a step begins. Everything a step waits for comes before it.
 struct Step {
   Launch launch;                   // kernel set: a launch,
-  std::unique_ptr<HostStep> host;  // else this
+  std::unique_ptr<HostStep> host;  // else this,
+  std::unique_ptr<CallStep> call;  // or this
+  std::string name;                // for people: the kernel and its nodes
+  std::size_t stream = 0;
+  std::vector<std::size_t> waits;  // steps of other streams
 };
 
 /// Steps recorded once (as a CUDA graph) and run many times.
 class Recording {
  public:
   virtual ~Recording() = default;
-  /// Enqueues all steps. kDevice naming the step if the device refuses or has been lost.
+  /// Enqueues all steps. kDevice if the device refuses or has been lost.
   virtual void run() = 0;
-  /// Runs the steps one by one and waits; the time of each, in seconds, from device events.
+  /// Runs the steps one by one, on one stream, and waits; the time of each, in seconds, from device
+  /// events. An error names the step that it ended.
   virtual void run_timed(std::span<double> seconds) = 0;
   /// `count` runs back to back after a warm-up; the time of each, in seconds, from device events.
   virtual void run_repeatedly(std::span<double> seconds) = 0;
+};
+
+/// A point in the order of all that is enqueued.
+class Mark {
+ public:
+  virtual ~Mark() = default;
+  /// It is here, after what has been enqueued so far.
+  virtual void set() = 0;
+  /// Waits until the point last set is reached. kDevice if the device was lost before.
+  virtual void wait() = 0;
 };
 
 class Gpu {
@@ -74,10 +111,14 @@ class Gpu {
   virtual void copy_out(void* host, const void* device, std::size_t bytes) = 0;
   /// Waits for all that was enqueued. kDevice if any of it failed.
   virtual void wait() = 0;
+  virtual std::unique_ptr<Mark> make_mark() = 0;
   /// Loads what compile() made of a source.
   virtual std::shared_ptr<const Module> load(const std::string& image, const std::string& name) = 0;
   /// The 128 bytes of a TMA descriptor for memory at `address`.
   virtual std::array<std::byte, 128> encode(const TensorMap& map, void* address) = 0;
+  /// Makes a convolution ready for cuDNN, which is opened by the first call: chooses its engine by
+  /// measuring. kDevice if there is no cuDNN that can be used.
+  virtual Prepared prepare(const CudnnProblem& problem) = 0;
   virtual std::unique_ptr<Recording> record(std::vector<Step> steps) = 0;
 };
 

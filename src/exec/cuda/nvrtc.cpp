@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <exception>
 #include <map>
-#include <thread>
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "exec/cuda/parallel.hpp"
 #include "target/device.hpp"
 
 namespace braze::cuda {
@@ -201,33 +199,7 @@ std::vector<std::string> NvrtcCompiler::compile(std::span<const std::string> sou
     if (seen.try_emplace(source, once.size()).second) once.push_back(&source);
 
   std::vector<std::string> images(once.size());
-  std::vector<std::exception_ptr> errors(once.size());
-  std::atomic<std::size_t> next = 0;
-  std::atomic<bool> failed = false;
-  const auto work = [&] {
-    for (std::size_t i = next++; i < once.size() && !failed; i = next++) {
-      try {
-        images[i] = compile_one(*once[i]);
-      } catch (...) {
-        errors[i] = std::current_exception();
-        failed = true;
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> workers;
-    const std::size_t count = std::min(static_cast<std::size_t>(threads_), once.size());
-    for (std::size_t i = 1; i < count; ++i) {
-      try {
-        workers.emplace_back(work);
-      } catch (const std::system_error&) {
-        break;  // fewer threads are enough
-      }
-    }
-    work();
-  }
-  for (const std::exception_ptr& error : errors)
-    if (error != nullptr) std::rethrow_exception(error);
+  for_each_index(once.size(), threads_, [&](std::size_t i) { images[i] = compile_one(*once[i]); });
 
   std::vector<std::string> result;
   for (const std::string& source : sources) result.push_back(images[seen.at(source)]);

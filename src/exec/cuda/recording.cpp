@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 
+#include "exec/cuda/capture_streams.hpp"
 #include "exec/cuda/driver_gpu.hpp"
 
 namespace braze::cuda {
@@ -16,25 +17,17 @@ constexpr Version kOverlapDriver = {12, 3};
 /// Events that take times.
 class Events {
  public:
-  Events(const GpuContext& context, std::size_t count) : context_(context), events_(count) {
-    for (api::Event& event : events_)
-      context_.check(context_.driver().event_create(&event, 0), "making an event");
+  Events(const std::shared_ptr<const GpuContext>& context, std::size_t count) : context_(*context) {
+    for (std::size_t i = 0; i < count; ++i)
+      events_.push_back(std::make_unique<OwnedEvent>(context, 0));
   }
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
-  ~Events() {
-    const GpuContext::Current current(context_, std::nothrow);
-    if (!current.active()) return;
-    for (api::Event event : events_)
-      if (event != nullptr) context_.driver().event_destroy(event);
-  }
-  api::Event operator[](std::size_t i) const { return events_[i]; }
+  api::Event operator[](std::size_t i) const { return events_[i]->get(); }
   /// Seconds from each event to the next.
   void read(std::span<double> seconds) const {
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       float milliseconds = 0;
       context_.check(
-          context_.driver().event_elapsed_time(&milliseconds, events_[i], events_[i + 1]),
+          context_.driver().event_elapsed_time(&milliseconds, (*this)[i], (*this)[i + 1]),
           "reading events");
       seconds[i] = static_cast<double>(milliseconds) * 1e-3;
     }
@@ -42,7 +35,7 @@ class Events {
 
  private:
   const GpuContext& context_;
-  std::vector<api::Event> events_;
+  std::vector<std::unique_ptr<OwnedEvent>> events_;
 };
 
 /// A host step with the pinned memory of its inputs and outputs.
@@ -78,6 +71,7 @@ class DriverRecording final : public Recording {
         pinned_[i] = pin(*steps_[i].host);
         continue;
       }
+      if (steps_[i].call != nullptr) continue;
       const Launch& launch = steps_[i].launch;
       const auto* module = dynamic_cast<const DriverModule*>(launch.module.get());
       ensure(launch.kernel != nullptr && module != nullptr, "a launch has a kernel and its module");
@@ -103,7 +97,8 @@ class DriverRecording final : public Recording {
     ensure(seconds.size() == steps_.size(), "there is a time for each step");
     if (steps_.empty()) return;
     const GpuContext::Current current(*context_);
-    const Events events(*context_, steps_.size() + 1);
+    if (!checked_) run_one_by_one();
+    const Events events(context_, steps_.size() + 1);
     const std::shared_ptr<api::GraphExec> timed(new api::GraphExec(capture(&events)),
                                                 [this](const api::GraphExec* graph) {
                                                   driver().graph_exec_destroy(*graph);
@@ -117,7 +112,7 @@ class DriverRecording final : public Recording {
   void run_repeatedly(std::span<double> seconds) override {
     const GpuContext::Current current(*context_);
     for (int i = 0; i < kWarmUps; ++i) launch_graph(graph_);
-    const Events events(*context_, seconds.size() + 1);
+    const Events events(context_, seconds.size() + 1);
     for (std::size_t i = 0; i <= seconds.size(); ++i) {
       context_->check(driver().event_record(events[i], context_->stream()), "recording an event");
       if (i < seconds.size()) launch_graph(graph_);
@@ -132,6 +127,17 @@ class DriverRecording final : public Recording {
   void launch_graph(api::GraphExec graph) const {
     if (graph != nullptr)
       context_->check(driver().graph_launch(graph, context_->stream()), "launching a graph");
+  }
+
+  /// Waits after every step, so that an error names the one that it comes from.
+  void run_one_by_one() {
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      enqueue(i, context_->stream(), false);
+      context_->check(driver().stream_synchronize(context_->stream()), "running {}",
+                      steps_[i].name);
+      host_errors_->rethrow();
+    }
+    checked_ = true;
   }
 
   void finish() const {
@@ -161,22 +167,25 @@ class DriverRecording final : public Recording {
     return pinned;
   }
 
-  /// All steps as a graph; with `events`, one before each step and one at the end, and no overlap.
+  /// All steps as a graph; with `events`, one before each step and one at the end, no overlap and
+  /// no branches.
   api::GraphExec capture(const Events* events) const {
     const GpuContext::Current current(*context_);
+    CaptureStreams streams(context_,
+                           events == nullptr ? std::span<const Step>(steps_) : std::span<Step>());
     context_->check(driver().stream_begin_capture(context_->stream(), api::CaptureMode::kRelaxed),
                     "recording a graph");
     api::Graph graph = nullptr;
     try {
-      for (std::size_t i = 0; i < steps_.size(); ++i) {
-        if (events != nullptr) mark((*events)[i]);
-        if (pinned_[i] != nullptr) {
-          enqueue_host(*pinned_[i]);
-        } else {
-          enqueue_launch(i, events == nullptr && i > 0 && pinned_[i - 1] == nullptr);
+      if (events == nullptr) {
+        capture_branches(streams);
+      } else {
+        for (std::size_t i = 0; i < steps_.size(); ++i) {
+          mark((*events)[i]);
+          enqueue(i, context_->stream(), false);
         }
+        mark((*events)[steps_.size()]);
       }
-      if (events != nullptr) mark((*events)[steps_.size()]);
     } catch (...) {
       driver().stream_end_capture(context_->stream(), &graph);
       if (graph != nullptr) driver().graph_destroy(graph);
@@ -200,13 +209,39 @@ class DriverRecording final : public Recording {
         "recording an event");
   }
 
-  void enqueue_launch(std::size_t i, bool follows_kernel) const {
+  /// A kernel overlaps the one before it in its stream if that is all it has to wait for.
+  void capture_branches(CaptureStreams& streams) const {
+    std::vector<bool> after_kernel;  // by stream
+    streams.begin();
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      const Step& step = steps_[i];
+      if (step.stream >= after_kernel.size()) after_kernel.resize(step.stream + 1, false);
+      const api::Stream stream = streams.enter(step);
+      enqueue(i, stream, after_kernel[step.stream] && step.waits.empty());
+      streams.leave(i, step);
+      // What a library launches says nothing of when it may be overlapped.
+      after_kernel[step.stream] = pinned_[i] == nullptr && step.call == nullptr;
+    }
+    streams.join();
+  }
+
+  void enqueue(std::size_t i, api::Stream stream, bool follows_kernel) const {
+    if (pinned_[i] != nullptr) {
+      enqueue_host(*pinned_[i], stream);
+    } else if (steps_[i].call != nullptr) {
+      enqueue_call(steps_[i], stream);
+    } else {
+      enqueue_launch(i, stream, follows_kernel);
+    }
+  }
+
+  void enqueue_launch(std::size_t i, api::Stream stream, bool follows_kernel) const {
     const Launch& launch = steps_[i].launch;
     const Kernel& kernel = *launch.kernel;
     std::array<api::LaunchAttribute, 2> attributes{};
     api::LaunchConfig config = {
-        kernel.grid.x,  kernel.grid.y,       kernel.grid.z,      kernel.block.x,    kernel.block.y,
-        kernel.block.z, kernel.shared_bytes, context_->stream(), attributes.data(), 0};
+        kernel.grid.x,  kernel.grid.y,       kernel.grid.z, kernel.block.x,    kernel.block.y,
+        kernel.block.z, kernel.shared_bytes, stream,        attributes.data(), 0};
     if (kernel.cluster > 1) {
       api::LaunchAttribute& attribute = attributes[config.attribute_count++];
       attribute.id = api::LaunchAttributeId::kClusterDimension;
@@ -221,29 +256,38 @@ class DriverRecording final : public Recording {
     // Copied by the driver before it returns.
     void* block = const_cast<std::byte*>(launch.parameters.data());
     context_->check(driver().launch_kernel(&config, functions_[i], &block, nullptr),
-                    "launching step {}, {}, with grid {}x{}x{}, block {}x{}x{}, cluster {} and {} "
+                    "launching {} as {} with grid {}x{}x{}, block {}x{}x{}, cluster {} and {} "
                     "bytes of shared memory",
-                    i, kernel.entry, kernel.grid.x, kernel.grid.y, kernel.grid.z, kernel.block.x,
-                    kernel.block.y, kernel.block.z, kernel.cluster, kernel.shared_bytes);
+                    steps_[i].name, kernel.entry, kernel.grid.x, kernel.grid.y, kernel.grid.z,
+                    kernel.block.x, kernel.block.y, kernel.block.z, kernel.cluster,
+                    kernel.shared_bytes);
   }
 
-  void enqueue_host(PinnedStep& pinned) const {
+  static void enqueue_call(const Step& step, api::Stream stream) {
+    try {
+      step.call->call->enqueue(step.call->operands, step.call->workspace, stream);
+    } catch (const Exception& exception) {
+      fail(exception.error().code, "running {}: {}", step.name, exception.what());
+    }
+  }
+
+  void enqueue_host(PinnedStep& pinned, api::Stream stream) const {
     const HostStep& step = *pinned.step;
     for (std::size_t k = 0; k < step.inputs.size(); ++k) {
       const HostStep::Copy& copy = step.inputs[k];
       if (copy.bytes == 0) continue;
       context_->check(driver().memcpy_to_host(pinned.inputs[k],
                                               reinterpret_cast<api::DeviceAddress>(copy.device),
-                                              copy.bytes, context_->stream()),
+                                              copy.bytes, stream),
                       "recording a copy to the host");
     }
-    context_->check(driver().launch_host_func(context_->stream(), &PinnedStep::call, &pinned),
+    context_->check(driver().launch_host_func(stream, &PinnedStep::call, &pinned),
                     "recording a host step");
     for (std::size_t k = 0; k < step.outputs.size(); ++k) {
       const HostStep::Copy& copy = step.outputs[k];
       if (copy.bytes == 0) continue;
       context_->check(driver().memcpy_to_device(reinterpret_cast<api::DeviceAddress>(copy.device),
-                                                pinned.outputs[k], copy.bytes, context_->stream()),
+                                                pinned.outputs[k], copy.bytes, stream),
                       "recording a copy from the host");
     }
   }
@@ -254,6 +298,7 @@ class DriverRecording final : public Recording {
   std::vector<api::Function> functions_;             // of steps that launch
   std::vector<std::unique_ptr<PinnedStep>> pinned_;  // of steps on the host
   api::GraphExec graph_ = nullptr;                   // null if there are no steps
+  bool checked_ = false;                             // every step has run and was waited for
 };
 
 }  // namespace

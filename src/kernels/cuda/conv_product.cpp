@@ -121,7 +121,9 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const bool gathers = ceil_div(problem.channels, chunk) * chunk > 2 * problem.channels &&
                        image_bytes(problem, arithmetic, product_tile(arithmetic, candidate)) == 0;
   if (gathers) efficiency = std::min(efficiency, kGatherRate * device.units / arithmetic.peak);
-  return cpu::streaming_work(graph, group, problem.flops(), efficiency);
+  Work work = cpu::streaming_work(graph, group, problem.flops(), efficiency);
+  work.units = product_units(size_of(problem), arithmetic, candidate);
+  return work;
 }
 
 /// May chunks of adjacent channels of x be read at once, and does that not waste more than half?

@@ -106,6 +106,16 @@ ConvSm90TileShape tile_of(const Candidate& candidate) {
   return {get("pixels"), get("channels"), get("split")};
 }
 
+/// Blocks stay and take tiles in turn, all of them equally many if that can be; sums that are split
+/// are one tile for each cluster.
+std::int64_t block_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
+                         const Device& device) {
+  const std::int64_t tiles = tile_count(problem, tile);
+  if (tile.split > 1) return tiles * tile.split;
+  const std::int64_t most = std::max<std::int64_t>(1, device.units * tile.blocks_per_sm());
+  return ceil_div(tiles, ceil_div(tiles, most));
+}
+
 std::vector<Candidate> candidates(const Graph& graph, const Group& group, const Device&) {
   std::vector<Candidate> list;
   for (const ConvSm90TileShape& tile :
@@ -128,6 +138,7 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const double other_us = conv_sm90_us(problem, tile_of(candidate), device);
   const double us = std::max(memory_us, other_us) + 0.1 * std::min(memory_us, other_us);
   work.efficiency = problem.flops() / (us * 1e-6 * peak);
+  work.units = static_cast<double>(block_count(problem, tile_of(candidate), device));
   return work;
 }
 
@@ -309,14 +320,7 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
   emit(result, kName, {"conv_sm90.cuh"}, epilogue.source(), "ConvSm90Parameters", call,
        tile.threads(), tile.blocks_per_sm());
 
-  // Blocks stay and take tiles in turn, all of them equally many if that can be; sums that are
-  // split are one tile for each cluster.
-  std::int64_t clusters = tiles;
-  if (tile.split == 1) {
-    const std::int64_t most = std::max<std::int64_t>(1, plan.device.units * tile.blocks_per_sm());
-    clusters = ceil_div(tiles, ceil_div(tiles, most));
-  }
-  result.grid.x = static_cast<std::uint32_t>(clusters * tile.split);
+  result.grid.x = static_cast<std::uint32_t>(block_count(problem, tile, plan.device));
   result.cluster = static_cast<std::uint32_t>(tile.split);
   result.shared_bytes = static_cast<std::uint32_t>(
       device::ConvSm90Shared{tile.pixels, tile.channels, problem.step_bytes(), tile.split}.bytes);

@@ -19,6 +19,7 @@ using device::kCopyPieces;
 constexpr std::int64_t kThreads = 256;
 /// Extents from which on a transpose goes through a tile.
 constexpr std::int64_t kWorthTiling = 16;
+constexpr std::int64_t kMostTiled = std::numeric_limits<int>::max();
 
 std::int64_t tile_of(std::int64_t bytes) { return bytes <= 2 ? 64 : 32; }
 
@@ -86,10 +87,10 @@ void CopyEmitter::choose_tiles(Piece& piece) const {
   const auto from_size = static_cast<std::int64_t>(size_of(from_));
   const auto to_size = static_cast<std::int64_t>(size_of(to_));
   if (axes.size() < 2 || axes.back().to != to_size || axes.back().from == from_size ||
-      axes.back().extent < kWorthTiling || axes.back().from == 0)
+      axes.back().extent > kMostTiled || axes.back().extent < kWorthTiling || axes.back().from == 0)
     return;
   const auto row = std::find_if(axes.begin(), axes.end(), [&](const CopyAxis& axis) {
-    return axis.from == from_size && axis.extent >= kWorthTiling;
+    return axis.from == from_size && axis.extent >= kWorthTiling && axis.extent <= kMostTiled;
   });
   if (row == axes.end()) return;
   std::rotate(row, row + 1, axes.end() - 1);
@@ -137,7 +138,10 @@ Kernel CopyEmitter::build() {
     to.first_block = static_cast<int>(blocks);
     to.count = cpu::count_of(axes);
     for (std::size_t axis = 0; axis < axes.size(); ++axis) {
-      ensure(axes[axis].extent <= std::numeric_limits<int>::max(), "an extent is below 2^31");
+      // The outermost extent is not asked for, but in tiles.
+      ensure(
+          (axis == 0 && !pieces_[i].tiled) || axes[axis].extent <= std::numeric_limits<int>::max(),
+          "an extent is below 2^31");
       to.extent[axis] = static_cast<int>(axes[axis].extent);
       to.from_stride[axis] = axes[axis].from;
       to.to_stride[axis] = axes[axis].to;

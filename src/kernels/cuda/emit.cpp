@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <span>
 
 #include "base/error.hpp"
@@ -221,8 +222,11 @@ device::OutputParameters output_parameters(const Plan& plan, ValueId result) {
   if (shape.size() >= 2) out.channels = static_cast<int>(shape[1]);
   if (shape.size() >= 3) {
     out.n = static_cast<int>(shape[0]);
-    for (std::size_t axis = 2; axis < shape.size(); ++axis)
-      out.pixels *= static_cast<int>(shape[axis]);
+    const std::int64_t pixels = element_count({shape.begin() + 2, shape.end()});
+    if (pixels > std::numeric_limits<int>::max())
+      fail(ErrorCode::kUnsupported, "value '{}': an image has {} pixels, at most 2^31 - 1 on a GPU",
+           plan.graph.value(result).name, pixels);
+    out.pixels = static_cast<int>(pixels);
   }
   if (shape.size() == 2) out.stride_n = 0;
   out.padded = out.channels;
@@ -230,11 +234,15 @@ device::OutputParameters output_parameters(const Plan& plan, ValueId result) {
 }
 
 EpilogueEmitter::EpilogueEmitter(const Plan& plan, const KernelPlan& kernel, Kernel& to, int vector)
+    : EpilogueEmitter(plan, kernel, kernel.group.members.back(), to, vector) {}
+
+EpilogueEmitter::EpilogueEmitter(const Plan& plan, const KernelPlan& kernel,
+                                 const Group::Member& member, Kernel& to, int vector)
     : plan_(plan),
       kernel_(kernel),
       to_(to),
       vector_(vector),
-      result_(plan.graph.value(kernel.group.members.back().result).shape) {}
+      result_(plan.graph.value(member.result).shape) {}
 
 std::string EpilogueEmitter::add_value(double value) {
   ensure(values_ < device::kMaxValues, "an epilogue's bounds and slopes fit its parameters");
@@ -320,15 +328,15 @@ void EpilogueEmitter::add_steps(const Group::Member& member) {
   }
 }
 
-std::string EpilogueEmitter::source() const {
+std::string EpilogueEmitter::source(std::string_view name) const {
   return fmt::format(
-      "struct Epilogue {{\n"
+      "struct {} {{\n"
       "  template <int V>\n"
       "  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,\n"
       "                                               const Position& at) {{\n"
       "{}  }}\n"
       "}};\n",
-      body_);
+      name, body_);
 }
 
 void EpilogueEmitter::point(Parameters& parameters, device::EpilogueParameters& block) const {

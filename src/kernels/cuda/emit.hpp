@@ -48,6 +48,9 @@ class EpilogueEmitter {
  public:
   /// For a kernel that applies its epilogue to `vector` adjacent channels at a time.
   EpilogueEmitter(const Plan& plan, const KernelPlan& kernel, Kernel& to, int vector);
+  /// Of one of several members.
+  EpilogueEmitter(const Plan& plan, const KernelPlan& kernel, const Group::Member& member,
+                  Kernel& to, int vector);
 
   /// acc = acc + bias[channel]
   void add_bias(ValueId bias);
@@ -57,7 +60,7 @@ class EpilogueEmitter {
   void add_steps(const Group::Member& member);
 
   /// "struct Epilogue { ... };"
-  [[nodiscard]] std::string source() const;
+  [[nodiscard]] std::string source(std::string_view name = "Epilogue") const;
   [[nodiscard]] const device::EpilogueParameters& parameters() const { return parameters_; }
   /// Points the operands of `block`, which is part of the parameters being made.
   void point(Parameters& parameters, device::EpilogueParameters& block) const;

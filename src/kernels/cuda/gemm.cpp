@@ -50,8 +50,11 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const Node& node = cpu::anchor_of(graph, group);
   const cpu::GemmProblem problem = cpu::gemm_extents(graph, node);
   const Arithmetic arithmetic = arithmetic_of(compute_of(graph, node), device);
-  return cpu::streaming_work(graph, group, problem.flops(),
-                             product_efficiency(size_of(problem), arithmetic, candidate, device));
+  Work work =
+      cpu::streaming_work(graph, group, problem.flops(),
+                          product_efficiency(size_of(problem), arithmetic, candidate, device));
+  work.units = product_units(size_of(problem), arithmetic, candidate);
+  return work;
 }
 
 /// A matrix operand: element (row, k) of product g is at offsets[g] + row * stride_row + k *

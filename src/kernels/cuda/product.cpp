@@ -150,6 +150,12 @@ double product_efficiency(const ProductSize& size, const Arithmetic& arithmetic,
   return std::clamp(flops / arithmetic.peak * 1e6 / us, 1e-6, 1.0);
 }
 
+double product_units(const ProductSize& size, const Arithmetic& arithmetic,
+                     const Candidate& candidate) {
+  return static_cast<double>(tiles_in(size, product_tile(arithmetic, candidate)) *
+                             candidate.get("split", 1));
+}
+
 ProductOperand packed_operand(
     Kernel& kernel, const Arithmetic& arithmetic, std::int64_t products, std::int64_t rows,
     std::int64_t depth, int tile_rows, int row_bytes,

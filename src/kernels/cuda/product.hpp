@@ -53,6 +53,9 @@ std::vector<Candidate> product_candidates(const ProductSize& size, const Arithme
 /// The fraction of the peak rate that a candidate reaches, from waves, latency and the rest.
 double product_efficiency(const ProductSize& size, const Arithmetic& arithmetic,
                           const Candidate& candidate, const Device& device);
+/// Multiprocessors that a candidate's blocks would fill.
+double product_units(const ProductSize& size, const Arithmetic& arithmetic,
+                     const Candidate& candidate);
 /// The tile that a candidate means.
 TileShape product_tile(const Arithmetic& arithmetic, const Candidate& candidate);
 

@@ -1,10 +1,13 @@
 // A CUDA driver whose device memory is host memory and whose kernels do nothing. Graphs keep what
-// was captured and do it in order when launched; every event is a millisecond after the one before.
+// was captured, each node with those before it, and do it when launched, of several nodes that may
+// come next the one captured last; every event is a millisecond after the one before.
 #include "exec_cuda/fake/driver.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <utility>
 
 using namespace braze::cuda::api;  // NOLINT(google-build-using-namespace)
@@ -16,10 +19,25 @@ namespace {
 State state;
 float clock_ms = 0;
 
+using Nodes = std::set<std::size_t>;
+
 struct FakeGraph {
-  std::vector<std::function<void()>> nodes;
+  struct Node {
+    std::function<void()> work;
+    Nodes after;
+    std::string kernel;  // "" if it is none
+  };
+  std::vector<Node> nodes;
 };
 FakeGraph* capturing = nullptr;
+Stream origin = nullptr;        // on which the capture began
+std::map<Stream, Nodes> tails;  // of streams that are captured: what comes before the next node
+
+struct FakeEvent {
+  float time = -1;
+  bool captured = false;
+  Nodes tail;
+};
 std::map<void*, std::size_t> device_blocks, host_blocks;
 struct FakeFunction {
   std::string name;
@@ -32,13 +50,12 @@ int called(const char* function) {
   return error == state.errors.end() ? 0 : error->second;
 }
 
-/// Does something now, or when the graph being captured is launched.
-void enqueue(std::function<void()> work) {
-  if (capturing != nullptr) {
-    capturing->nodes.push_back(std::move(work));
-  } else {
-    work();
-  }
+/// Does something now, or when the graph that the stream is captured for is launched.
+void enqueue(Stream stream, std::function<void()> work, const std::string& kernel = "") {
+  const auto tail = tails.find(stream);
+  if (capturing == nullptr || tail == tails.end()) return work();
+  capturing->nodes.push_back({std::move(work), tail->second, kernel});
+  tail->second = {capturing->nodes.size() - 1};
 }
 
 template <class Handle>
@@ -179,14 +196,14 @@ int cuMemFreeHost(void* memory) {
   std::free(memory);
   return 0;
 }
-int cuMemcpyHtoDAsync_v2(DeviceAddress to, const void* from, std::size_t bytes, Stream) {
+int cuMemcpyHtoDAsync_v2(DeviceAddress to, const void* from, std::size_t bytes, Stream stream) {
   FAKE(cuMemcpyHtoDAsync_v2);
-  enqueue([=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
+  enqueue(stream, [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); });
   return 0;
 }
-int cuMemcpyDtoHAsync_v2(void* to, DeviceAddress from, std::size_t bytes, Stream) {
+int cuMemcpyDtoHAsync_v2(void* to, DeviceAddress from, std::size_t bytes, Stream stream) {
   FAKE(cuMemcpyDtoHAsync_v2);
-  enqueue([=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
+  enqueue(stream, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return 0;
 }
 int cuStreamCreate(Stream* stream, unsigned) {
@@ -200,17 +217,42 @@ int cuStreamDestroy_v2(Stream stream) {
 }
 int cuStreamSynchronize(Stream) {
   FAKE(cuStreamSynchronize);
+  for (const Launched& launched : state.launched)
+    if (launched.kernel == state.fails_in) return 700;
   return 0;
 }
-int cuStreamBeginCapture_v2(Stream, CaptureMode) {
+int cuStreamBeginCapture_v2(Stream stream, CaptureMode) {
   FAKE(cuStreamBeginCapture_v2);
   capturing = new FakeGraph;
+  origin = stream;
+  tails = {{stream, {}}};
   return 0;
 }
-int cuStreamEndCapture(Stream, Graph* graph) {
+int cuStreamEndCapture(Stream stream, Graph* graph) {
   FAKE(cuStreamEndCapture);
+  if (stream != origin) return 905;
+  const Nodes joined = tails.at(origin);
+  tails.clear();
+  FakeGraph* whole = std::exchange(capturing, nullptr);
+  Nodes open;  // nodes that nothing comes after
+  for (std::size_t i = 0; i < whole->nodes.size(); ++i) open.insert(i);
+  for (const FakeGraph::Node& node : whole->nodes)
+    for (const std::size_t before : node.after) open.erase(before);
+  for (const std::size_t node : open) {
+    if (joined.contains(node)) continue;
+    delete whole;
+    return 904;  // CUDA_ERROR_STREAM_CAPTURE_UNJOINED
+  }
   ++state.graphs;
-  *graph = reinterpret_cast<Graph>(std::exchange(capturing, nullptr));
+  *graph = reinterpret_cast<Graph>(whole);
+  return 0;
+}
+int cuStreamWaitEvent(Stream stream, Event event, unsigned) {
+  FAKE(cuStreamWaitEvent);
+  const auto* fake = reinterpret_cast<FakeEvent*>(event);
+  if (!fake->captured) return 0;
+  if (capturing == nullptr) return 907;
+  tails[stream].insert(fake->tail.begin(), fake->tail.end());
   return 0;
 }
 int cuModuleLoadDataEx(Module* module, const void* image, unsigned, JitOption*, void** values) {
@@ -242,7 +284,7 @@ int cuFuncSetAttribute(Function function, FunctionAttribute attribute, int value
 }
 int cuLaunchKernelEx(const LaunchConfig* config, Function function, void** parameters, void**) {
   FAKE(cuLaunchKernelEx);
-  Launched launched{reinterpret_cast<FakeFunction*>(function)->name, *config, 1, false, {}};
+  Launched launched{reinterpret_cast<FakeFunction*>(function)->name, *config, 1, false, {}, {}};
   for (unsigned i = 0; i < config->attribute_count; ++i) {
     const LaunchAttribute& attribute = config->attributes[i];
     if (attribute.id == LaunchAttributeId::kClusterDimension)
@@ -252,12 +294,17 @@ int cuLaunchKernelEx(const LaunchConfig* config, Function function, void** param
   }
   const auto* block = static_cast<const std::byte*>(parameters[0]);
   launched.parameters.assign(block, block + 8);
-  enqueue([launched] { state.launched.push_back(launched); });
+  const auto tail = tails.find(config->stream);
+  if (capturing != nullptr && tail != tails.end()) {
+    for (const std::size_t node : tail->second)
+      launched.after.insert(capturing->nodes[node].kernel);
+  }
+  enqueue(config->stream, [launched] { state.launched.push_back(launched); }, launched.kernel);
   return 0;
 }
-int cuLaunchHostFunc(Stream, HostFunction function, void* argument) {
+int cuLaunchHostFunc(Stream stream, HostFunction function, void* argument) {
   FAKE(cuLaunchHostFunc);
-  enqueue([=] { function(argument); });
+  enqueue(stream, [=] { function(argument); });
   return 0;
 }
 int cuGraphInstantiateWithFlags(GraphExec* executable, Graph graph, unsigned long long) {
@@ -272,7 +319,19 @@ int cuGraphUpload(GraphExec, Stream) {
 }
 int cuGraphLaunch(GraphExec executable, Stream) {
   FAKE(cuGraphLaunch);
-  for (const auto& node : reinterpret_cast<FakeGraph*>(executable)->nodes) node();
+  const auto& nodes = reinterpret_cast<FakeGraph*>(executable)->nodes;
+  Nodes done;
+  while (done.size() < nodes.size()) {
+    std::size_t next = nodes.size();
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      if (!done.contains(i) &&
+          std::includes(done.begin(), done.end(), nodes[i].after.begin(), nodes[i].after.end()))
+        next = i;
+    }
+    if (next == nodes.size()) return 999;
+    nodes[next].work();
+    done.insert(next);
+  }
   return 0;
 }
 int cuGraphExecDestroy(GraphExec executable) {
@@ -288,32 +347,42 @@ int cuGraphDestroy(Graph graph) {
 int cuEventCreate(Event* event, unsigned) {
   FAKE(cuEventCreate);
   ++state.events;
-  *event = reinterpret_cast<Event>(new float(-1));
+  *event = reinterpret_cast<Event>(new FakeEvent);
   return 0;
 }
-int cuEventRecord(Event event, Stream) {
+int cuEventRecord(Event event, Stream stream) {
   FAKE(cuEventRecord);
-  if (capturing != nullptr) return 900;
-  *reinterpret_cast<float*>(event) = ++clock_ms;
+  auto* fake = reinterpret_cast<FakeEvent*>(event);
+  const auto tail = tails.find(stream);
+  fake->captured = capturing != nullptr && tail != tails.end();
+  if (fake->captured) {
+    fake->tail = tail->second;
+  } else {
+    fake->time = ++clock_ms;
+  }
   return 0;
 }
-int cuEventRecordWithFlags(Event event, Stream, unsigned flags) {
+int cuEventRecordWithFlags(Event event, Stream stream, unsigned flags) {
   FAKE(cuEventRecordWithFlags);
   if (capturing == nullptr || flags != kEventRecordExternal) return 1;
-  enqueue([=] { *reinterpret_cast<float*>(event) = ++clock_ms; });
+  enqueue(stream, [=] { reinterpret_cast<FakeEvent*>(event)->time = ++clock_ms; });
   return 0;
+}
+int cuEventSynchronize(Event event) {
+  FAKE(cuEventSynchronize);
+  return reinterpret_cast<FakeEvent*>(event)->time < 0 ? 600 : 0;
 }
 int cuEventElapsedTime(float* milliseconds, Event from, Event to) {
   FAKE(cuEventElapsedTime);
-  const float begin = *reinterpret_cast<float*>(from);
-  const float end = *reinterpret_cast<float*>(to);
+  const float begin = reinterpret_cast<FakeEvent*>(from)->time;
+  const float end = reinterpret_cast<FakeEvent*>(to)->time;
   if (begin < 0 || end < 0) return 600;
   *milliseconds = end - begin;
   return 0;
 }
 int cuEventDestroy_v2(Event event) {
   --state.events;
-  delete reinterpret_cast<float*>(event);
+  delete reinterpret_cast<FakeEvent*>(event);
   return 0;
 }
 int cuTensorMapEncodeTiled(TensorMap* map, MapType type, std::uint32_t rank, void* address,

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ struct Launched {
   unsigned cluster = 1;
   bool overlaps = false;
   std::vector<std::byte> parameters;  // the first eight bytes
+  std::set<std::string> after;        // captured: what comes before it; "" for what is no kernel
 };
 
 struct State {
@@ -25,6 +27,7 @@ struct State {
   int sm = 90;
   std::size_t memory_bytes = std::size_t{1} << 30;
   std::map<std::string, int> errors;  // what a function returns from now on
+  std::string fails_in;               // after this kernel the device is lost
 
   std::vector<std::string> calls;     // every function, in order
   std::vector<Launched> launched;     // kernels that ran, graph by graph

@@ -10,6 +10,8 @@
 #include <cstring>
 #include <functional>
 #include <map>
+#include <random>
+#include <set>
 #include <utility>
 
 #include "base/error.hpp"
@@ -21,6 +23,8 @@ namespace braze::test {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+/// Larger allocations are not filled.
+constexpr std::size_t kSparse = std::size_t{1} << 30;
 
 struct Allocation {
   std::byte *mapped = nullptr, *begin = nullptr;
@@ -148,9 +152,25 @@ struct EmulatedGpu::State {
       std::memcpy(const_cast<void*>(step.outputs[i].device), outputs[i].data(), outputs[i].size());
   }
 
+  /// What a library refuses, it refuses while a graph is recorded: the device is none the worse.
+  struct CallRefused {
+    Error error;
+  };
+  static void run_call(const cuda::Step& step) {
+    try {
+      step.call->call->enqueue(step.call->operands, step.call->workspace, nullptr);
+    } catch (const Exception& exception) {
+      Error error = exception.error();
+      error.message = fmt::format("running {}: {}", step.name, error.message);
+      throw CallRefused{error};
+    }
+  }
+
   void run(const cuda::Step& step) {
     if (step.launch.kernel != nullptr)
       launch(step.launch);
+    else if (step.call != nullptr)
+      run_call(step);
     else
       run_host(*step.host);
   }
@@ -163,6 +183,9 @@ struct EmulatedGpu::State {
       queue.pop_front();
       try {
         if (error.empty() || work.is_release) work.run();
+      } catch (const CallRefused& refused) {
+        drop();
+        fail(refused.error.code, "{}", refused.error.message);
       } catch (const Exception& exception) {
         if (exception.error().code != ErrorCode::kDevice) {
           drop();
@@ -189,9 +212,26 @@ class EmulatedRecording : public cuda::Recording {
       : state_(std::move(state)),
         steps_(std::make_shared<std::vector<cuda::Step>>(std::move(steps))) {}
 
+  /// In any order that the streams and what steps wait for allow.
   void run() override {
     state_->queue.push_back({[state = state_.get(), steps = steps_] {
-      for (const cuda::Step& step : *steps) state->run(step);
+      std::minstd_rand random(static_cast<unsigned>(state->seed + 1));
+      std::vector<bool> done(steps->size(), false);
+      for (std::size_t left = steps->size(); left > 0; --left) {
+        std::vector<std::size_t> ready;
+        std::set<std::size_t> begun;  // streams with a step that is not done
+        for (std::size_t i = 0; i < steps->size(); ++i) {
+          const cuda::Step& step = (*steps)[i];
+          if (done[i] || !begun.insert(step.stream).second) continue;
+          if (std::all_of(step.waits.begin(), step.waits.end(),
+                          [&](std::size_t other) { return other < i && done[other]; }))
+            ready.push_back(i);
+        }
+        if (ready.empty()) fail(ErrorCode::kDevice, "the steps wait for each other");
+        const std::size_t next = ready[random() % ready.size()];
+        state->run((*steps)[next]);
+        done[next] = true;
+      }
     }});
   }
   void run_timed(std::span<double> seconds) override {
@@ -222,6 +262,24 @@ class EmulatedRecording : public cuda::Recording {
 
 }  // namespace
 
+namespace {
+
+class EmulatedMark : public cuda::Mark {
+ public:
+  explicit EmulatedMark(std::shared_ptr<EmulatedGpu::State> state) : state_(std::move(state)) {}
+  void set() override {}
+  void wait() override { state_->flush(); }
+
+ private:
+  std::shared_ptr<EmulatedGpu::State> state_;
+};
+
+}  // namespace
+
+std::unique_ptr<cuda::Mark> EmulatedGpu::make_mark() {
+  return std::make_unique<EmulatedMark>(state_);
+}
+
 EmulatedGpu::EmulatedGpu(int sm) : device_(cuda_device(sm)), state_(std::make_shared<State>()) {
   if (const char* seed = std::getenv("BRAZE_SIMT_SEED"))
     state_->seed = std::strtoull(seed, nullptr, 10);
@@ -240,7 +298,8 @@ cuda::Memory EmulatedGpu::allocate(std::size_t bytes, const std::string& what) {
   const std::size_t padded =
       (std::max<std::size_t>(bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
   const std::size_t inside = (padded + page - 1) / page * page;
-  void* all = ::mmap(nullptr, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const int how = MAP_PRIVATE | MAP_ANONYMOUS | (inside > kSparse ? MAP_NORESERVE : 0);
+  void* all = ::mmap(nullptr, inside + 2 * page, PROT_NONE, how, -1, 0);
   if (all == MAP_FAILED) fail(ErrorCode::kOutOfMemory, "no {} bytes for {}", bytes, what);
   Allocation a;
   a.mapped = static_cast<std::byte*>(all) + page;
@@ -249,7 +308,12 @@ cuda::Memory EmulatedGpu::allocate(std::size_t bytes, const std::string& what) {
   a.bytes = bytes;
   a.what = what;
   ::mprotect(a.mapped, inside, PROT_READ | PROT_WRITE);
-  std::memset(a.mapped, 0xff, inside);
+  if (inside <= kSparse) {
+    std::memset(a.mapped, 0xff, inside);
+  } else {  // zeros, which take no memory until they are touched
+    std::memset(a.mapped, 0xff, static_cast<std::size_t>(a.begin - a.mapped));
+    std::memset(a.begin + bytes, 0xff, padded - bytes);
+  }
   std::byte* begin = a.begin;
   state.used += bytes;
   state.allocations.emplace(begin, std::move(a));
@@ -286,6 +350,16 @@ std::shared_ptr<const cuda::Module> EmulatedGpu::load(const std::string& image,
 
 std::array<std::byte, 128> EmulatedGpu::encode(const cuda::TensorMap& map, void* address) {
   return simt::encode(map, address);
+}
+
+void EmulatedGpu::set_cudnn(std::shared_ptr<const cuda::Cudnn> cudnn) {
+  cudnn_ = cuda::CudnnSession::open(std::move(cudnn),
+                                    {[] { return std::shared_ptr<void>(); }, "emulated GPU"});
+}
+
+cuda::Prepared EmulatedGpu::prepare(const cuda::CudnnProblem& problem) {
+  if (cudnn_ == nullptr) fail(ErrorCode::kDevice, "the emulated GPU has no cuDNN");
+  return cudnn_->prepare(problem, *this);
 }
 
 std::unique_ptr<cuda::Recording> EmulatedGpu::record(std::vector<cuda::Step> steps) {

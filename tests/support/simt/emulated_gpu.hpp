@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "exec/cuda/cudnn_session.hpp"
 #include "exec/cuda/gpu.hpp"
 #include "support/simt/emulated_compiler.hpp"
 
@@ -30,9 +31,11 @@ class EmulatedGpu : public cuda::Gpu {
   void copy_in(void* device, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* device, std::size_t bytes) override;
   void wait() override;
+  std::unique_ptr<cuda::Mark> make_mark() override;
   std::shared_ptr<const cuda::Module> load(const std::string& image,
                                            const std::string& name) override;
   std::array<std::byte, 128> encode(const cuda::TensorMap& map, void* address) override;
+  cuda::Prepared prepare(const cuda::CudnnProblem& problem) override;
   std::unique_ptr<cuda::Recording> record(std::vector<cuda::Step> steps) override;
 
   /// The order of threads from here on; each launch takes another one. 1 at first, or what the
@@ -42,12 +45,15 @@ class EmulatedGpu : public cuda::Gpu {
   void set_capacity(std::size_t bytes);
   /// Launches so far.
   [[nodiscard]] std::size_t launches() const;
+  /// What prepare() asks; it is to work on host memory. Without one, prepare() fails.
+  void set_cudnn(std::shared_ptr<const cuda::Cudnn> cudnn);
 
   struct State;
 
  private:
   Device device_;
   std::shared_ptr<State> state_;
+  std::shared_ptr<cuda::CudnnSession> cudnn_;
 };
 
 /// What a kernel does alone: compiles its source, places `inputs` and `outputs` (sizes and initial

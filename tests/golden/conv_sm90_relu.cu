@@ -1,0 +1,21 @@
+#include "braze/conv_sm90.cuh"
+
+namespace braze::device {
+
+struct Epilogue {
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at) {
+    { float x[V]; load_operand<float, Access::kVector>(x, e.operand[0], at); BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
+    {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
+  }
+};
+
+}  // namespace braze::device
+
+using namespace braze::device;
+
+extern "C" __global__ void __launch_bounds__(160, 2)
+conv_sm90_f42983d3fcec396f(const __grid_constant__ ConvSm90Parameters p) {
+  conv_sm90<ConvSm90Tile<half, 64, 32, 128, 1, true>, Epilogue, half, Store::kVector>(p);
+}

@@ -1,0 +1,109 @@
+// The sources that families emit, as files to be read and reviewed: tests/golden/*.cu. After a
+// change that is meant, write them anew:
+//   build/dev/bin/kernels_cuda_tests --gtest_also_run_disabled_tests --gtest_filter='Golden.*Write'
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "kernels_cuda/conv_cases.hpp"
+#include "kernels_cuda/representatives.hpp"
+
+namespace braze::cuda::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kFolder = fs::path(BRAZE_TESTS_DIR) / "golden";
+
+/// The kernel of the candidate that a plan would choose by its efficiency.
+Kernel conv_kernel(const Row& row, int sm, const ConvCase& c, bool tf32 = false) {
+  Device device = cuda_device(sm);
+  device.tf32 = tf32;
+  const Twin twin = conv_twin(c);
+  const Candidate* best = nullptr;
+  double most = 0;
+  const std::vector<Candidate> candidates =
+      row.family.candidates != nullptr ? row.family.candidates(twin.graph, twin.group, device)
+                                       : std::vector<Candidate>{Candidate{}};
+  for (const Candidate& candidate : candidates) {
+    const double efficiency = row.family.work(twin.graph, twin.group, candidate, device).efficiency;
+    if (best == nullptr || efficiency > most) best = &candidate, most = efficiency;
+  }
+  const Plan plan = twin.plan(row, device, *best);
+  return row.build(plan, plan.kernels[0]);
+}
+
+Kernel gemm_kernel(int sm) {
+  const Row row = gemm_cuda();
+  OneNode node(
+      MatMul{},
+      {random_floats(DType::kFloat16, {64, 128}, 1), random_floats(DType::kFloat16, {128, 256}, 2)},
+      {1});
+  node.then(Unary{UnaryFn::kRelu});
+  Plan plan = one_kernel_plan(node.graph, row, node.group, {}, sm);
+  plan.kernels[0].candidate = row.family.candidates(node.graph, node.group, plan.device).front();
+  return row.build(plan, plan.kernels[0]);
+}
+
+/// Name of the file and what it holds. Representatives are those of
+/// kernels_cuda/representatives.hpp.
+std::vector<std::pair<std::string, std::string>> golden() {
+  std::vector<std::pair<std::string, std::string>> all;
+  const auto add = [&](const std::string& name, const Kernel& kernel) {
+    all.emplace_back(name, kernel.source);
+  };
+  ConvCase c;
+  c.x = {1, 64, 56, 56};
+  c.outputs = 64;
+  c.after = 1;
+  add("conv_sm90_relu", conv_kernel(conv_sm90(), 90, c));
+  add("conv_sm80_relu", conv_kernel(conv_sm80(), 80, c));
+  add("conv_portable_relu", conv_kernel(conv_portable(), 75, c));
+  c.after = 2;
+  add("conv_sm90_residual_relu", conv_kernel(conv_sm90(), 90, c));
+  c.after = 7;
+  add("conv_sm80_hard_swish_max", conv_kernel(conv_sm80(), 80, c));
+  c.compute = c.x_stored = c.y_stored = DType::kFloat32;
+  c.after = 4;
+  add("conv_simt_clip_gate", conv_kernel(conv_simt(), 80, c));
+  add("conv_sm90_tf32_clip_gate", conv_kernel(conv_sm90(), 90, c, true));
+  add("gemm_sm80_relu", gemm_kernel(80));
+  for (const Representative& one : representatives(90)) {
+    for (const char* name :
+         {"chain_float", "max_pool_float16", "mean_float16", "softmax_float", "linear_float16",
+          "transposed_float16", "depthwise3_s1_n1_float16", "relayout_float", "concat"}) {
+      if (one.name == name) add(one.name, one.kernel);
+    }
+  }
+  return all;
+}
+
+std::string text_of(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(Golden, EmittedSourcesAreThoseThatWereReviewed) {
+  std::set<fs::path> files;
+  for (const auto& [name, source] : golden()) {
+    const fs::path file = kFolder / (name + ".cu");
+    files.insert(file);
+    EXPECT_EQ(source, text_of(file))
+        << file << " differs. If that is meant, run\n  kernels_cuda_tests "
+        << "--gtest_also_run_disabled_tests --gtest_filter='Golden.*Write'";
+  }
+  EXPECT_GE(files.size(), 12U);
+  for (const auto& entry : fs::directory_iterator(kFolder))
+    EXPECT_TRUE(files.contains(entry.path())) << entry.path() << " is no kernel's any more";
+}
+
+TEST(Golden, DISABLED_Write) {
+  for (const auto& entry : fs::directory_iterator(kFolder)) fs::remove(entry.path());
+  for (const auto& [name, source] : golden())
+    std::ofstream(kFolder / (name + ".cu"), std::ios::binary) << source;
+}
+
+}  // namespace
+}  // namespace braze::cuda::testing

@@ -1,0 +1,150 @@
+// A network as a program on an emulated GPU: branches in any order, what verify compares with, what
+// errors say, and engine files where no GPU is.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <set>
+
+#include "base/error.hpp"
+#include "networks_cuda/emulated_machine.hpp"
+#include "passes/net.hpp"
+
+namespace braze::test {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+/// A stem, three towers, a concatenation, a convolution.
+Net towers() {
+  Net net(3);
+  const ValueId stem = net.conv("stem", net.input("x", {1, 8, 8, 8}), 8, window2d(3, 1));
+  std::vector<ValueId> ends;
+  for (int b = 0; b < 3; ++b) {
+    ValueId x = stem;
+    for (int i = 0; i < 9 + b; ++i) {
+      const std::string id = fmt::format("b{}_{}", b, i);
+      x = i % 3 == 2 ? net.op(id, Pool{PoolFn::kMax, window2d(3, 1)}, {x})
+                     : net.unary(id + "_relu", UnaryFn::kRelu, net.conv(id, x, 8, window2d(3, 1)));
+    }
+    ends.push_back(x);
+  }
+  net.output(net.conv("last", net.op("join", Concat{1}, ends), 8, window2d(1)));
+  return net;
+}
+
+std::size_t streams_of(const Model& model) {
+  std::set<int> streams;
+  for (const KernelSummary& kernel : model.plan().kernels) streams.insert(kernel.stream);
+  return streams.size();
+}
+
+std::vector<Tensor> run(const Model& model, std::span<const Tensor> inputs) {
+  Result<std::vector<Tensor>> outputs = model.run(inputs);
+  if (!outputs.ok()) throw std::runtime_error(outputs.error().message);
+  return std::move(outputs).value();
+}
+
+TEST(CudaProgram, BranchesInAnyOrderGiveTheSameBits) {
+  BRAZE_NEEDS_EMULATOR();
+  const Net net = towers();
+  Options options;
+  options.precision = Precision::kFp16;
+  options.streams = 1;
+  const Model one = compile_for(emulated(90, options.precision), net.graph, options);
+  EXPECT_EQ(streams_of(one), 1U);
+  options.streams = 0;
+  const Model several = compile_for(emulated(90, options.precision), net.graph, options);
+  EXPECT_EQ(streams_of(several), 3U);
+  const std::vector<Tensor> inputs = random_inputs(one);
+  const std::vector<Tensor> want = run(one, inputs);
+  for (int round = 0; round < 4; ++round) {  // each in another order
+    const std::vector<Tensor> got = run(several, inputs);
+    ASSERT_EQ(std::memcmp(got[0].data(), want[0].data(), want[0].bytes()), 0) << round;
+  }
+  const Result<std::vector<double>> seconds = several.profile(inputs);
+  ASSERT_TRUE(seconds.ok()) << seconds.error().message;
+  EXPECT_EQ(seconds->size(), several.plan().kernels.size());
+}
+
+TEST(CudaProgram, VerifyWithEitherReference) {
+  BRAZE_NEEDS_EMULATOR();
+  const Net net = towers();
+  for (const Precision precision : {Precision::kFp32, Precision::kFp16}) {
+    Options options;
+    options.precision = precision;
+    const Model model = compile_for(emulated(80, precision), net.graph, options);
+    const std::vector<Tensor> inputs = random_inputs(model);
+    for (const Reference reference : {Reference::kInterpreter, Reference::kCpu}) {
+      const Result<VerifyReport> report = model.verify(inputs, false, reference);
+      ASSERT_TRUE(report.ok()) << report.error().message;
+      EXPECT_EQ(report->reference, reference);
+      EXPECT_TRUE(report->ok()) << report->outputs[0].max_error << " of "
+                                << report->outputs[0].allowed;
+    }
+    EXPECT_EQ(model.verify(inputs, false)->reference, Reference::kInterpreter);  // small enough
+    const Result<VerifyReport> refused = model.verify(inputs, true, Reference::kCpu);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
+  }
+}
+
+TEST(CudaProgram, TheCpuIsNoReferenceForItself) {
+  const Net net = towers();
+  const Options options;
+  const Model model = compile_for(select_machine(options), net.graph, options);
+  const Result<VerifyReport> refused = model.verify(random_inputs(model), false, Reference::kCpu);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kUsage);
+}
+
+TEST(CudaProgram, EnginesCanBeLookedAtWhereThereIsNoGpu) {
+  const Net net = towers();
+  Options options;
+  options.device = "cuda:sm_90";
+  options.precision = Precision::kTf32;
+  options.plan_only = true;
+  const Model made = compile_for(select_machine(options), net.graph, options);
+  const auto file = std::filesystem::path(::testing::TempDir()) / "towers.brz";
+  ASSERT_TRUE(made.save(file).ok());
+  Options mine;
+  mine.plan_only = true;
+  const Result<Model> loaded = load(file, mine);
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(loaded->plan().device, made.plan().device);
+  ASSERT_EQ(loaded->plan().kernels.size(), made.plan().kernels.size());
+  EXPECT_GT(streams_of(*loaded), 1U);
+  for (std::size_t k = 0; k < made.plan().kernels.size(); ++k) {
+    EXPECT_EQ(loaded->plan().kernels[k].detail, made.plan().kernels[k].detail);
+    EXPECT_EQ(loaded->plan().kernels[k].waits, made.plan().kernels[k].waits);
+    EXPECT_EQ(loaded->source(k), made.source(k));
+    EXPECT_THAT(loaded->source(k), HasSubstr("__global__"));
+  }
+  const auto refused = loaded->run(random_inputs(*loaded));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(exit_code(refused.error().code), 4);
+  std::filesystem::remove(file);
+}
+
+TEST(CudaProgram, OutOfMemoryNamesWhatThereIsNoRoomFor) {
+  BRAZE_NEEDS_EMULATOR();
+  const Net net = towers();
+  const Options options;
+  for (const std::size_t capacity : {std::size_t{1000}, std::size_t{100'000}}) {
+    const Machine machine = emulated(80, options.precision);
+    dynamic_cast<EmulatedGpu&>(*machine.gpu).set_capacity(capacity);
+    try {
+      compile_for(machine, net.graph, options);
+      FAIL() << "it fits";
+    } catch (const Exception& exception) {
+      EXPECT_EQ(exception.error().code, ErrorCode::kOutOfMemory);
+      EXPECT_THAT(exception.what(),
+                  HasSubstr(capacity == 1000 ? "the weights of network 'net'" : "bytes for"));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace braze::test
