@@ -137,11 +137,13 @@ class PlanChecker {
     }
     if (kernel.group.members.empty()) {
       check_copy(kernel);
-    } else if (kernel.group.single() && kernel.kind != KernelKind::kRelayout) {
-      check_member(kernel, kernel.group.members[0], *row);
+    } else if (kernel.kind != KernelKind::kRelayout) {
+      check_support(kernel, *row);
+      check_members(kernel, *row);
       check_layouts(kernel, *row);
     } else {
-      invalid("kernel '{}' has {} members, expected 1", kernel.name, kernel.group.members.size());
+      invalid("kernel '{}' has {} members, expected none", kernel.name,
+              kernel.group.members.size());
     }
     check_candidate(kernel, *row);
   }
@@ -155,36 +157,54 @@ class PlanChecker {
       invalid("kernel '{}' has no members and does not copy one value to one like it", kernel.name);
   }
 
-  /// The anchor is what the family runs, its epilogue too, and the group reads and writes what they
-  /// do.
-  void check_member(const KernelPlan& kernel, const Group::Member& member,
-                    const KernelFamily& row) const {
-    const Node& anchor = graph_.node(member.anchor);
-    const Support support = row.supports(graph_, anchor, device_);
+  /// The family runs the anchor; or of several members, the group.
+  void check_support(const KernelPlan& kernel, const KernelFamily& row) const {
+    const Group& group = kernel.group;
+    const Node& anchor = graph_.node(group.members[0].anchor);
+    if (!group.single() && row.joins == nullptr) {
+      invalid("kernel '{}' has {} members; {} takes one", kernel.name, group.members.size(),
+              row.name);
+    }
+    const Support support =
+        group.single() ? row.supports(graph_, anchor, device_) : row.joins(graph_, group, device_);
     if (!support.ok)
       invalid("kernel '{}': {} does not run node '{}': {}", kernel.name, row.name, anchor.id,
               support.reason);
-    std::vector<ValueId> reads = anchor.inputs;
-    std::vector<ValueId> writes;
-    if (member.epilogue.empty()) {
-      std::copy_if(anchor.outputs.begin(), anchor.outputs.end(), std::back_inserter(writes),
-                   [](ValueId id) { return id != kNoValue; });
-    } else {
-      check_epilogue(kernel, member, row);
+  }
+
+  /// The family runs the members' epilogues too; each member reads inputs of the group or what a
+  /// member before it makes, and what the last one makes is stored.
+  void check_members(const KernelPlan& kernel, const KernelFamily& row) const {
+    const std::vector<ValueId>& inputs = kernel.group.inputs;
+    std::vector<ValueId> made;
+    for (const Group::Member& member : kernel.group.members) {
+      std::vector<ValueId> reads = graph_.node(member.anchor).inputs;
+      if (!member.epilogue.empty()) check_epilogue(kernel, member, row);
       for (const EpilogueStep& step : member.epilogue.steps) {
         if (step.operand != kNoValue) reads.push_back(step.operand);
       }
-      writes = {member.result};
+      for (ValueId id : reads) {
+        if (id == kNoValue || value(id).is_constant()) continue;
+        id = loaded(kernel.group, id, row);
+        if (std::ranges::find(inputs, id) == inputs.end() &&
+            std::ranges::find(made, id) == made.end())
+          invalid("kernel '{}' does not read '{}', which it needs", kernel.name, value(id).name);
+      }
+      const std::vector<ValueId> results = results_of(member);
+      made.insert(made.end(), results.begin(), results.end());
     }
-    if (writes != kernel.group.outputs)
-      invalid("kernel '{}' does not store what node '{}' makes", kernel.name, anchor.id);
-    const std::vector<ValueId>& inputs = kernel.group.inputs;
-    for (ValueId id : reads) {
-      if (id == kNoValue || value(id).is_constant()) continue;
-      id = loaded(kernel.group, id, row);
-      if (std::find(inputs.begin(), inputs.end(), id) == inputs.end())
-        invalid("kernel '{}' does not read '{}', which it needs", kernel.name, value(id).name);
-    }
+    const Group::Member& last = kernel.group.members.back();
+    if (results_of(last) != kernel.group.outputs)
+      invalid("kernel '{}' does not store what node '{}' makes", kernel.name,
+              graph_.node(last.anchor).id);
+  }
+
+  std::vector<ValueId> results_of(const Group::Member& member) const {
+    if (!member.epilogue.empty()) return {member.result};
+    std::vector<ValueId> results;
+    std::ranges::copy_if(graph_.node(member.anchor).outputs, std::back_inserter(results),
+                         [](ValueId id) { return id != kNoValue; });
+    return results;
   }
 
   /// What is read for `id`: itself, or the operand of a Cast that is done while loading.

@@ -153,7 +153,7 @@ class Assigner {
           (to_second && in == Layout::kModel && layout_[index(output)] == Layout::kChannelsLast);
       if (!view) cost += bytes;
     }
-    for (const EpilogueStep& step : kernel.group.members[0].epilogue.steps) {
+    for (const EpilogueStep& step : kernel.group.members.back().epilogue.steps) {
       if (step.operand != kNoValue && step.broadcast == Broadcast::kFull &&
           has_choice(step.operand) && layout_[index(step.operand)] != layout_[index(output)]) {
         cost += kForeignOperand * bytes;
