@@ -142,6 +142,22 @@ TEST_P(ExpectedPlan, IsMade) {
   }
 }
 
+/// Plans for GPUs, under names like "full cuda:sm_90": made, not compiled.
+TEST_P(ExpectedPlan, IsMadeForGpus) {
+  for (const auto& [key, expected] : GetParam().record["plans"].items()) {
+    const std::size_t space = key.find(' ');
+    if (space == std::string::npos) continue;
+    SCOPED_TRACE(key);
+    Options options = one_thread(Fusion::kFull);
+    ASSERT_EQ(key.substr(0, space), "full");
+    options.device = key.substr(space + 1);
+    options.plan_only = true;
+    const Result<Model> model = compile(GetParam().model(), options);
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    expect_plan(model->plan(), expected);
+  }
+}
+
 /// Every node of the model is in exactly one kernel or folded, at every level of fusion; with
 /// fusion off no kernel has an epilogue; refusals name nodes of the model; memory is near what is
 /// alive at once.

@@ -23,3 +23,8 @@ def plan(*kernels, folded=None, not_fused=()):
 
 def both(full, off):
     return {"full": full["full"], "off": off["full"]}
+
+
+def on(device, record):
+    """What is expected of a plan for a GPU."""
+    return {f"full {device}": record["full"]}

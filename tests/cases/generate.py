@@ -9,7 +9,7 @@ right. case.json says what is expected besides the numbers:
      "plans": {"full": {"kernels": [["c", "y"], ...],   the nodes of each kernel, in any order
                         "folded": {"a": "c"},           what these nodes became part of
                         "not_fused": ["graph-output"]}  rules, each recorded at least once
-               "off": ...}}
+               "off": ..., "full cuda:sm_90": ...}}
 
 Numbers come from ONNX Runtime with optimisation off, and must agree with onnx.reference where that
 knows the operators. Inputs and weights are eighths, so that sums of products are exact in float.

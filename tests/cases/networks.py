@@ -2,7 +2,7 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from catalogue import both, case, plan
+from catalogue import both, case, on, plan
 from oracles import qlinear_conv, run_onnxruntime, softmax
 
 X = "float[1,3,6,6] x"  # the input of most cases
@@ -114,9 +114,35 @@ case("residual_minus_conv", X, Y3, f"c = Conv{PAD1}(x, w)\ny = Sub(x, c)", {"w":
      plans=plan("c y"))
 case("residual_over_conv", X, Y3, f"c = Conv{PAD1}(x, w, b)\ny = Div(x, c)",
      {"w": np.full(V, 0.125, np.float32), "b": np.full(3, 8, np.float32)}, plans=plan("c y"))
-case("squeeze_excite", X, Y, f"c = Conv{PAD1}(x, w)\nm = GlobalAveragePool(c)\n"
-     "d = Conv(m, v)\nr = Relu(d)\ne = Conv(r, u)\ng = Sigmoid(e)\ny = Mul(c, g)",
-     {"w": W, "v": (2, 4, 1, 1), "u": (4, 2, 1, 1)})
+
+
+def squeeze_excite_case(name, grouped, outputs="", body=None, apart=None):
+    body = body or "d = Conv(m, v)\nr = Relu(d)\ne = Conv(r, u)\ng = Sigmoid(e)\ny = Mul(c, g)"
+    case(name, X, Y + outputs, f"c = Conv{PAD1}(x, w)\nm = GlobalAveragePool(c)\n{body}",
+         {"w": W, "v": (2, 4, 1, 1), "u": (4, 2, 1, 1)},
+         plans={**(apart or {}), **on("cuda:sm_90", grouped)})
+
+
+squeeze_excite_case(
+    "squeeze_excite", plan("c", "m d r e g y", not_fused=["several-readers"]),
+    apart=plan("c", "m", "d r", "e g", "y", not_fused=["shape", "several-readers"]))
+squeeze_excite_case(
+    "squeeze_excite_mean_is_an_output",
+    plan("c", "m", "d r e g y", not_fused=["several-readers"]), ", float[1,4,1,1] m")
+squeeze_excite_case(
+    "squeeze_excite_gate_is_an_output",
+    plan("c", "m d r e g", "y", not_fused=["graph-output", "several-readers"]),
+    ", float[1,4,1,1] g")
+squeeze_excite_case(
+    "squeeze_excite_gate_read_twice",
+    plan("c", "m d r e g", "y", "z", not_fused=["several-readers"]), ", float[1,4,1,1] z",
+    "d = Conv(m, v)\nr = Relu(d)\ne = Conv(r, u)\ng = Sigmoid(e)\ny = Mul(c, g)\nz = Neg(g)")
+squeeze_excite_case(
+    "squeeze_excite_of_another_image",
+    plan("c", "m d r e g", "k", "y",
+         not_fused=["shape", "several-readers", "graph-output", "other-image"]),
+    ", float[1,4,6,6] k",
+    "d = Conv(m, v)\nr = Relu(d)\ne = Conv(r, u)\ng = Sigmoid(e)\nk = Abs(c)\ny = Mul(k, g)")
 case("skip_around_two_convs", X, Y3, f"c = Conv{PAD1}(x, w)\nr = Relu(c)\n"
      f"d = Conv{PAD1}(r, v)\ns = Add(d, x)\ny = Relu(s)", {"w": V, "v": V},
      plans=plan("c r", "d s y"))

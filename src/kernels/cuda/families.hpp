@@ -40,6 +40,7 @@ Row transpose();         // Transpose, DepthToSpace, SpaceToDepth, ChannelShuffl
 Row slice();             // Slice, Split, Expand, Tile
 Row pad();               // Pad
 Row gather();            // Gather
+Row squeeze_excite();    // groups: mean over space, two products, scaling
 Row conv_depthwise();    // Conv with group == C
 Row pool();              // Pool
 Row reduce();            // Reduce, ArgReduce

@@ -30,6 +30,7 @@ const std::vector<Row>& rows() {
       lrn(),
       resize(),
       conv_transpose(),
+      squeeze_excite(),
       host(),
   };
   return all;
