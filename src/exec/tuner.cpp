@@ -19,8 +19,8 @@ constexpr double kHopeless = 4;
 constexpr double kMostWeightBytes = 1024.0 * 1024 * 1024;
 /// Of a time that is kept: clocks have a resolution.
 constexpr double kLeastUs = 0.001;
-/// What is kept of a way for which the program took another family, because the library that was
-/// asked for has no such kernel: it is not tried again, and not chosen.
+/// What is kept of a way that did not run where others did, or for which the program took another
+/// family, because the library that was asked for has no such kernel: not tried again, not chosen.
 constexpr double kNeverUs = 1e12;
 
 /// On a GPU each way is measured once: its launches run back to back, and the device is ours.
@@ -137,6 +137,7 @@ struct Trial {
   std::string way = {};
   std::vector<double> seconds = {};
   std::exception_ptr error = {};
+  bool out_of_memory = false;
   [[nodiscard]] bool failed() const { return error != nullptr; }
   [[nodiscard]] double least() const {
     double least = std::numeric_limits<double>::infinity();
@@ -153,8 +154,9 @@ struct Trial {
 void try_to(Trial& trial, const auto& body) {
   try {
     body();
-  } catch (const Exception&) {
+  } catch (const Exception& exception) {
     trial.error = std::current_exception();
+    trial.out_of_memory = exception.error().code == ErrorCode::kOutOfMemory;
   }
 }
 
@@ -214,11 +216,17 @@ std::optional<std::vector<TuningDatabase::Time>> measure(const Program& program,
   const auto by_device =
       program.plan().device.kind == DeviceKind::kCuda ? &measure_on_gpu : &measure_on_cpu;
   if (!by_device(*timer, trials, stop)) return std::nullopt;
-  for (const Trial& trial : trials) {
-    if (!trial.failed()) times.push_back({trial.way, std::max(trial.least() * 1e6, kLeastUs), 1});
+  if (std::ranges::all_of(trials, &Trial::failed)) {
+    if (!known) std::rethrow_exception(trials.back().error);
+    return times;  // perhaps the device was lost
   }
-  if (std::ranges::all_of(trials, &Trial::failed) && !known)
-    std::rethrow_exception(trials.back().error);
+  for (const Trial& trial : trials) {
+    if (!trial.failed()) {
+      times.push_back({trial.way, std::max(trial.least() * 1e6, kLeastUs), 1});
+    } else if (!trial.out_of_memory) {  // there may be more another time
+      times.push_back({trial.way, kNeverUs, 1});
+    }
+  }
   return times;
 }
 

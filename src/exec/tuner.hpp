@@ -39,7 +39,8 @@ using MakeProgram = std::function<std::unique_ptr<const Program>(Plan)>;
 
 /// Measures what the database does not know of the plan's kernel problems, and adds it, problem by
 /// problem. `plan` is made by estimates; `knowledge` has the database as its measurements. A way
-/// that fails to run is passed over; throws what the last one threw if all of a problem do.
+/// that fails to run is passed over; throws what the last one threw if all of a
+/// problem do and nothing is known of it.
 TunerResult tune_kernels(const Plan& plan, const Registry& registry, const Knowledge& knowledge,
                          TuningDatabase& database, const MakeProgram& make,
                          const TunerOptions& options);

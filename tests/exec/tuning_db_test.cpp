@@ -283,7 +283,7 @@ TEST_F(TuningDb, AProcessThatIsKilledLosesOnlyWhatItHadNotAdded) {
     for (int i = 0;; ++i) add(database, "problem" + std::to_string(i), "a", 1);
     return true;
   });
-  while (!open().knows("problem20")) ::usleep(1000);
+  for (int waited = 0; waited < 60'000 && !open().knows("problem20"); ++waited) ::usleep(1000);
   ::kill(child, SIGKILL);
   EXPECT_FALSE(went_well(child));
   TuningDatabase database = open();

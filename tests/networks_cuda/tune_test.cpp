@@ -179,6 +179,8 @@ TEST_F(TuneOnGpu, AKernelThatDoesNotRunIsPassedOver) {
     EXPECT_GT(problem.measured, 0U);
     EXPECT_EQ(problem.tuned.find("conv_sm80"), std::string::npos) << problem.tuned;
   }
+  const TuneReport again = tune_for(machine_, network(), options_, tuning_);
+  for (const TunedProblem& problem : again.problems) EXPECT_EQ(problem.measured, 0U);
 }
 
 TEST_F(TuneOnGpu, WithAnAlternativeConvolutionsAreMeasuredWhileCompiling) {
