@@ -36,12 +36,15 @@ Model compile_for(const Machine& machine, Graph graph, const Options& options) {
   const std::shared_ptr<Model::State> state = prepare(machine, std::move(graph), options);
 
   const std::unique_ptr<TuningDatabase> database = open_database(machine, options);
-  if (database != nullptr) measure_unknown(machine, *state->simplified, options, *database);
+  std::optional<std::string> unmeasured;
+  if (database != nullptr)
+    unmeasured = measure_unknown(machine, *state->simplified, options, *database);
 
   Plan plan = plan_for(machine, *state->simplified, options, database.get());
   state->program = make_program(std::move(plan), machine, options);
   describe(*state);
   if (database != nullptr) state->summary.warnings = database->warnings();
+  if (unmeasured) state->summary.warnings.push_back(*unmeasured);
   return Model(state);
 }
 

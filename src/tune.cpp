@@ -113,13 +113,20 @@ Plan plan_for(const Machine& machine, const Graph& graph, const Options& options
                    {database, machine.alternatives});
 }
 
-void measure_unknown(const Machine& machine, const Graph& graph, const Options& options,
-                     TuningDatabase& database) {
-  if (machine.alternatives.empty() || machine.gpu == nullptr || options.plan_only) return;
+std::optional<std::string> measure_unknown(const Machine& machine, const Graph& graph,
+                                           const Options& options, TuningDatabase& database) {
+  if (machine.alternatives.empty() || machine.gpu == nullptr || options.plan_only)
+    return std::nullopt;
   TunerOptions tuner = tuner_options(options);
   tuner.candidates = kCandidatesWhileCompiling;
   tuner.convolutions_only = true;
-  measure(machine, graph, options, database, tuner);
+  try {
+    measure(machine, graph, options, database, tuner);
+  } catch (const Exception& exception) {
+    return fmt::format("kernels could not be measured ({}); plans go by what is known",
+                       exception.what());
+  }
+  return std::nullopt;
 }
 
 TuneReport tune_for(const Machine& machine, Graph graph, const Options& options,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "braze/braze.hpp"
 #include "exec/tuning_db.hpp"
@@ -13,9 +15,9 @@ namespace braze {
 std::unique_ptr<TuningDatabase> open_database(const Machine& machine, const Options& options);
 
 /// Where several libraries' kernels compete (machine.alternatives): measures convolutions that the
-/// database does not know.
-void measure_unknown(const Machine& machine, const Graph& graph, const Options& options,
-                     TuningDatabase& database);
+/// database does not know. What fails is no error, as a plan can be made without: returns why.
+std::optional<std::string> measure_unknown(const Machine& machine, const Graph& graph,
+                                           const Options& options, TuningDatabase& database);
 
 /// The plan by what `database` knows; by estimates if it is null.
 Plan plan_for(const Machine& machine, const Graph& graph, const Options& options,

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.hpp"
+#include "exec/cuda/cudnn.hpp"
 #include "exec/tuner.hpp"
 #include "kernels/cuda/families.hpp"
 #include "passes/net.hpp"
@@ -49,6 +50,8 @@ class FakeClockGpu final : public EmulatedGpu {
     double us = 0;
     std::set<std::vector<std::byte>> parameters;
     for (const cuda::Step& step : steps) {
+      us += step.call != nullptr ? 1 : 0;  // cuDNN is fast
+      if (step.launch.kernel == nullptr) continue;
       us += fake_us(*step.launch.kernel);
       parameters.insert(step.launch.parameters);
       if (step.launch.kernel->source.find(refused) != std::string::npos && !refused.empty() &&
@@ -197,6 +200,47 @@ TEST_F(TuneOnGpu, WithAnAlternativeConvolutionsAreMeasuredWhileCompiling) {
   EXPECT_TRUE(shown.empty());
   for (std::size_t k = 0; k < model.plan().kernels.size(); ++k)
     EXPECT_EQ(again.plan().kernels[k].detail, model.plan().kernels[k].detail);
+}
+
+cuda::SearchPath fake_cudnn() {
+  cuda::SearchPath path;
+  path.option = BRAZE_FAKE_CUDNN;
+  path.linker = false;
+  path.toolkit.clear();
+  return path;
+}
+
+TEST_F(TuneOnGpu, CudnnRunsWhatItRunsFaster) {
+  BRAZE_NEEDS_EMULATOR();
+  machine_.registry = cuda::registry_offering_cudnn();
+  machine_.alternatives = {{"cudnn", cuda::cudnn_takes}};
+  gpu_->set_cudnn(cuda::open_cudnn(fake_cudnn()));
+  const Model model = compile_for(machine_, network(), options_);
+  for (const KernelSummary& kernel : model.plan().kernels) {
+    EXPECT_EQ(kernel.backend, "cudnn");
+    EXPECT_TRUE(kernel.measured);
+  }
+  const Result<VerifyReport> verified = model.verify(random_inputs(model), true);
+  ASSERT_TRUE(verified.ok()) << verified.error().message;
+  EXPECT_TRUE(verified->ok());
+
+  machine_.registry = cuda::registry();  // --backend braze, the same database
+  machine_.alternatives.clear();
+  const Model own = compile_for(machine_, network(), options_);
+  for (const KernelSummary& kernel : own.plan().kernels) {
+    EXPECT_EQ(kernel.backend, "cuda");
+    EXPECT_TRUE(kernel.measured);
+  }
+}
+
+TEST_F(TuneOnGpu, ACudnnThatDoesNotWorkCostsAWarning) {
+  BRAZE_NEEDS_EMULATOR();
+  machine_.registry = cuda::registry_offering_cudnn();
+  machine_.alternatives = {{"cudnn", cuda::cudnn_takes}};
+  const Model model = compile_for(machine_, network(), options_);
+  for (const KernelSummary& kernel : model.plan().kernels) EXPECT_EQ(kernel.backend, "cuda");
+  ASSERT_EQ(model.plan().warnings.size(), 1U);
+  EXPECT_THAT(model.plan().warnings[0], HasSubstr("no cuDNN"));
 }
 
 TEST_F(TuneOnGpu, StoppedItKeepsWholeProblems) {
