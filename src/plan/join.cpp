@@ -93,7 +93,9 @@ class Joiner {
         inside = inside && !graph_.is_output(id);
         all.insert(readers[id].begin(), readers[id].end());
       }
-      if (!inside || all.empty() || continued[*all.begin()] || converts(*all.begin(), k)) continue;
+      if (!inside || all.empty() || continued[*all.begin()] || converts(*all.begin(), k) ||
+          is_wanted(k) || is_wanted(*all.begin()))
+        continue;
       std::size_t found = 0;
       for (std::size_t at = *all.begin(); at != kNone; at = next_[at]) found += all.count(at);
       if (found != all.size()) continue;
@@ -102,6 +104,9 @@ class Joiner {
       continued[next_[k]] = true;
     }
   }
+
+  /// What a wanted family runs stays with it.
+  bool is_wanted(std::size_t k) const { return family_of(*registry_, kernel(k).family).wanted; }
 
   /// Does `reader` convert a result of `k` while it loads it?
   bool converts(std::size_t reader, std::size_t k) const {
@@ -191,11 +196,22 @@ class Joiner {
     }
   }
 
+  /// Are these kernels of one backend? What the user wants from another one stays there.
+  bool is_of(const std::vector<std::size_t>& chain, std::size_t first, std::size_t last,
+             std::string_view backend) const {
+    for (std::size_t i = first; i <= last; ++i) {
+      const KernelPlan& one = kernel(chain[i]);
+      if (one.family != "view" && one.backend != backend) return false;
+    }
+    return true;
+  }
+
   /// Asks every family that joins for the stretch.
   void offer(const std::vector<std::size_t>& chain, std::size_t first, std::size_t last,
              std::vector<Stretch>& stretches, std::vector<Missed>& missed) const {
     const KernelPlan whole = joined(chain, first, last);
     for (const KernelFamily* row : families_) {
+      if (!is_of(chain, first, last, row->backend)) continue;
       const Support support = row->joins(graph_, whole.group, plan_.device);
       if (!support.ok) {
         if (!support.rule.empty()) missed.push_back({{first, last}, support.rule, support.reason});

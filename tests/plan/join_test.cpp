@@ -167,6 +167,14 @@ TEST(Join, NoStretchEndsBeforeTheLastReaderOfItsResults) {
   EXPECT_THAT(rules_of(plan), ElementsAre("several-readers", "members"));
 }
 
+TEST(Join, KernelsOfAnotherBackendStayThere) {
+  Net net;
+  net.output(tower(net, net.input("x", {1, 8, 6, 6}), 2));
+  Registry registry = registry_with(joins_convolutions);
+  registry[0].backend = "other";
+  EXPECT_THAT(nodes_of(plan_of(net, registry)), ElementsAre(Nodes{"c0", "r0"}, Nodes{"c1", "r1"}));
+}
+
 TEST(Join, OfTwoConvolutionsThatMeetTheLaterIsInTheChain) {
   Net net;
   const ValueId x = net.input("x", {1, 8, 6, 6});
