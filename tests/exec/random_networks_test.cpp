@@ -33,7 +33,8 @@ void expect_right(Net& net, FusionLevel fusion, bool nhwc_io, int threads) {
       input = input.reshaped(shape);
     }
   }
-  const VerifyReport report = verify_against_reference(state, inputs, true);
+  const VerifyReport report =
+      verify_against_reference(state, inputs, true, Reference::kInterpreter);
   for (const auto* list : {&report.outputs, &report.kernels}) {
     for (const Deviation& deviation : *list) {
       EXPECT_TRUE(deviation.ok) << deviation.what << " is off by " << deviation.max_error
