@@ -137,9 +137,12 @@ std::vector<DepthwiseTile> depthwise_tiles(const DepthwiseProblem& problem, cons
     double cycles;
     DepthwiseTile tile;
   };
-  std::vector<Guess> list;
+  std::vector<Guess> list;  // fewest cycles first
   const auto consider = [&](const DepthwiseTile& tile) {
-    if (registers(problem, tile) <= 230) list.push_back({cycles(problem, tile, device), tile});
+    if (registers(problem, tile) > 230) return;
+    const Guess guess{cycles(problem, tile, device), tile};
+    const auto fewer = [](const Guess& a, const Guess& b) { return a.cycles < b.cycles; };
+    list.insert(std::upper_bound(list.begin(), list.end(), guess, fewer), guess);
   };
   for (int vector = most_vector(problem); vector >= 2; vector /= 2) {
     if (problem.channels % vector != 0) continue;
@@ -155,8 +158,6 @@ std::vector<DepthwiseTile> depthwise_tiles(const DepthwiseProblem& problem, cons
       }
     }
   }
-  std::stable_sort(list.begin(), list.end(),
-                   [](const Guess& a, const Guess& b) { return a.cycles < b.cycles; });
   std::vector<DepthwiseTile> tiles;
   for (const Guess& guess : list) {
     if (tiles.size() < kMost) tiles.push_back(guess.tile);

@@ -116,6 +116,7 @@ class Builder {
     device::ReduceParameters p{};
     p.groups = results_ / block.vector;
     p.terms = terms_;
+    p.inverse = static_cast<float>(1.0 / static_cast<double>(terms_));
     p.kept_axes = static_cast<int>(axes_.kept.size());
     p.reduced_axes = static_cast<int>(axes_.reduced.size());
     for (std::size_t i = 0; i < axes_.kept.size(); ++i) {
@@ -156,7 +157,8 @@ class Builder {
  private:
   /// As ReduceBlock has it.
   static std::uint32_t shared_bytes(const Block& block, std::size_t state_bytes) {
-    const auto results = static_cast<std::size_t>(block.groups * block.vector);
+    const auto results =
+        static_cast<std::size_t>(block.groups) * static_cast<std::size_t>(block.vector);
     const int lanes =
         block.terms_together ? std::min(block.sharing, 32) : std::max(1, 32 / block.groups);
     const auto parts = static_cast<std::size_t>(block.sharing / lanes);

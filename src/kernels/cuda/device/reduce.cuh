@@ -52,15 +52,17 @@ struct SumOf {
   static __device__ State start() { return 0; }
   static __device__ State add(State s, C x, i64) { return sum_of(s, x); }
   static __device__ State join(State a, State b) { return sum_of(a, b); }
-  static __device__ C finish(State s, i64) { return s; }
+  static __device__ C finish(State s, const ReduceParameters&) { return s; }
 };
 template <class C>
 struct MeanOf : SumOf<C> {
-  static __device__ C finish(C s, i64 terms) {
-    if constexpr (kIsReal<C>)
-      return s / static_cast<C>(terms);
+  static __device__ C finish(C s, const ReduceParameters& p) {
+    if constexpr (kSame<C, float>)
+      return s * p.inverse;
+    else if constexpr (kIsReal<C>)
+      return s / static_cast<C>(p.terms);
     else
-      return terms == 0 ? C{0} : Integer<C>::div(s, static_cast<C>(terms));
+      return p.terms == 0 ? C{0} : Integer<C>::div(s, static_cast<C>(p.terms));
   }
 };
 template <class C>
@@ -73,11 +75,11 @@ struct SumSquareOf : SumOf<C> {
 };
 template <class C>
 struct L2Of : SumSquareOf<C> {
-  static __device__ C finish(C s, i64) { return sqrt(s); }
+  static __device__ C finish(C s, const ReduceParameters&) { return sqrt(s); }
 };
 template <class C>
 struct LogSumOf : SumOf<C> {
-  static __device__ C finish(C s, i64) { return log(s); }
+  static __device__ C finish(C s, const ReduceParameters&) { return log(s); }
 };
 template <class C>
 struct ProdOf {
@@ -85,7 +87,7 @@ struct ProdOf {
   static __device__ State start() { return 1; }
   static __device__ State add(State s, C x, i64) { return product_of(s, x); }
   static __device__ State join(State a, State b) { return product_of(a, b); }
-  static __device__ C finish(State s, i64) { return s; }
+  static __device__ C finish(State s, const ReduceParameters&) { return s; }
 };
 /// NaN wins. Of no terms: the least value of a type T.
 template <class C, class T>
@@ -101,7 +103,7 @@ struct MaxOf {
   }
   static __device__ State join(State a, State b) { return a != a || a > b ? a : b; }
   static __device__ State add(State s, C x, i64) { return join(s, x); }
-  static __device__ C finish(State s, i64) { return s; }
+  static __device__ C finish(State s, const ReduceParameters&) { return s; }
 };
 template <class C, class T>
 struct MinOf {
@@ -116,7 +118,7 @@ struct MinOf {
   }
   static __device__ State join(State a, State b) { return a != a || a < b ? a : b; }
   static __device__ State add(State s, C x, i64) { return join(s, x); }
-  static __device__ C finish(State s, i64) { return s; }
+  static __device__ C finish(State s, const ReduceParameters&) { return s; }
 };
 /// log(sum of exp(x - largest)) + largest
 template <class C>
@@ -132,7 +134,7 @@ struct LogSumExpOf {
     return {largest, a.sum * exp(a.largest - largest) + b.sum * exp(b.largest - largest)};
   }
   static __device__ State add(State s, C x, i64) { return join(s, State{x, 1}); }
-  static __device__ C finish(State s, i64) {
+  static __device__ C finish(State s, const ReduceParameters&) {
     if (s.largest == infinity<C>() || s.largest != s.largest) return s.largest;
     return s.largest == -infinity<C>() ? s.largest : log(s.sum) + s.largest;
   }
@@ -159,7 +161,7 @@ struct ArgOf {
   }
   static __device__ State join(State a, State b) { return wins(a, b) ? a : b; }
   static __device__ State add(State s, C x, i64 index) { return join(s, State{x, index}); }
-  static __device__ i64 finish(State s, i64) { return s.index; }
+  static __device__ i64 finish(State s, const ReduceParameters&) { return s.index; }
 };
 
 // ---- The loops.
@@ -301,6 +303,14 @@ __device__ __forceinline__ void reduce(const ReduceParameters& p) {
   i64 x_at = 0, unused = 0;
   const bool mine = first_group + tx < p.groups;
   if (mine) reduce_offsets(p.kept, p.kept_axes, static_cast<Index>(first_group + tx), x_at, unused);
+  const auto place_of = [&](int result) {  // in y; -1: nowhere
+    const i64 group = first_group + result / V;
+    i64 from = 0, to = result % V * p.y_step;
+    if (result >= Block::kResults || group >= p.groups) return i64{-1};
+    reduce_offsets(p.kept, p.kept_axes, static_cast<Index>(group), from, to);
+    return to;
+  };
+  const i64 place = place_of(thread);
   grid_dependency_wait();
   if (mine) {
     reduce_terms<T, C, Op, V, kOneAxis, Index>(
@@ -309,13 +319,12 @@ __device__ __forceinline__ void reduce(const ReduceParameters& p) {
         static_cast<int>(gridDim.y) * kCluster * TY);
   }
   const int first = reduce_lanes<Op, Block::kBit, Block::kEnd>(state, lane);
-  if (kTermsTogether ? lane % Block::kSharing == 0 : (TX >= 32 || lane < Block::kResults)) {
-    const int part = (kTermsTogether ? ty : ty * TX) / (kTermsTogether ? Block::kSharing : 32);
+  // One of the lanes that have a result alike.
+  if (kTermsTogether ? lane % Block::kSharing == 0
+                     : Block::kSharing == 1 || lane < Block::kResults) {
+    State* const part = block.parts + ty / Block::kSharing * Block::kResults;
     BRAZE_UNROLL
-    for (int i = 0; i < Block::kLeft; ++i)
-      block
-          .parts[(TX >= 32 && !kTermsTogether ? ty : part) * Block::kResults + tx * V + first + i] =
-          state[i];
+    for (int i = 0; i < Block::kLeft; ++i) part[tx * V + first + i] = state[i];
   }
   __syncthreads();
   const auto joined = [&](int result) {
@@ -326,11 +335,8 @@ __device__ __forceinline__ void reduce(const ReduceParameters& p) {
     return sum;
   };
   const auto store = [&](int result, const State& sum) {
-    const i64 group = first_group + result / V;
-    if (group >= p.groups) return;
-    i64 from = 0, to = result % V * p.y_step;
-    reduce_offsets(p.kept, p.kept_axes, static_cast<Index>(group), from, to);
-    static_cast<Y*>(p.y)[to] = convert<Y>(Op::finish(sum, p.terms));
+    const i64 to = result == thread ? place : place_of(result);
+    if (to >= 0) static_cast<Y*>(p.y)[to] = convert<Y>(Op::finish(sum, p));
   };
 
   if constexpr (kCluster > 1) {

@@ -20,6 +20,7 @@ struct ReduceParameters {
   void* partial;      // where the reduced elements are split over several blocks: their states,
   unsigned* arrived;  // and how many of the blocks are done, 0 before and after
   long long groups, terms, y_step;
+  float inverse;  // 1 / terms
   ReduceAxis kept[kReduceAxes], reduced[kReduceAxes];
   int kept_axes, reduced_axes;
 };
