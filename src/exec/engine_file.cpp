@@ -112,7 +112,7 @@ Plan read_checked(const std::shared_ptr<const MappedFile>& mapped) {
     Device device = cuda_device(plan.device.sm);
     device.units = plan.device.units;
     device.tf32 = plan.device.tf32;
-    check_plan(plan, device, cuda::registry());
+    check_plan(plan, device, cuda::registry_with_cudnn());
   }
   return plan;
 }

@@ -94,9 +94,10 @@ TEST_P(CaseOnCudnn, IsRight) {
   Options options;
   options.precision = GetParam().precision;
   options.nhwc_io = options.compute_dtype_io = GetParam().nhwc;
-  const Graph graph = read_onnx(GetParam().folder / "model.onnx");
+  Graph graph;
   std::optional<Model> model;
   try {
+    graph = read_onnx(GetParam().folder / "model.onnx");
     model = compile_for(emulated_with_cudnn(90, options.precision), graph, options);
   } catch (const Exception& error) {
     const bool refused = error.error().code == ErrorCode::kUnsupported ||

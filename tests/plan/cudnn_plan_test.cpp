@@ -141,7 +141,7 @@ TEST(CudnnPlan, WhatCudnnHasNoModeForStaysOutsideAndIsToldSo) {
   ASSERT_EQ(plan.not_fused.size(), 1U);
   EXPECT_EQ(plan.not_fused[0].rule, "cudnn-epilogue");
   EXPECT_THAT(plan.not_fused[0].nodes, ElementsAre("conv", "swish"));
-  EXPECT_EQ(plan.not_fused[0].reason, "cuDNN has no pointwise mode for hard_swish");
+  EXPECT_EQ(plan.not_fused[0].reason, "cuDNN is not asked for hard_swish");
 }
 
 TEST(CudnnPlan, ReversedSubtractionStaysOutside) {
@@ -210,6 +210,23 @@ TEST(CudnnPlan, GroupsOfOtherFamiliesAreTakenAsTheyLie) {
   EXPECT_EQ(support(false).rule, "cudnn-layout");
   lower_precision(net.graph, DType::kFloat16, false);
   EXPECT_EQ(support(true).rule, "cudnn-epilogue");  // conversions inside
+}
+
+TEST(CudnnPlan, WhatGoesThereIsJoinedToNothingElse) {
+  Net net;
+  const ValueId x = net.input("x", {1, 64, 16, 16});
+  ValueId gate = net.op("mean", Reduce{ReduceFn::kMean, {2, 3}, true}, {x});
+  gate = net.unary("relu", UnaryFn::kRelu, net.conv("down", gate, 16, window2d(1)));
+  gate = net.unary("gate", UnaryFn::kSigmoid, net.conv("up", gate, 64, window2d(1)));
+  net.output(net.mul("scale", x, gate));
+  const auto count = [](const Plan& plan, const char* family) {
+    return std::ranges::count(families_of(plan), family);
+  };
+  EXPECT_EQ(count(make_plan(net.graph, cuda_device(90), {}, cuda::registry()), "squeeze_excite"),
+            1);
+  const Plan plan = plan_for(net.graph);
+  EXPECT_EQ(count(plan, "squeeze_excite"), 0);
+  EXPECT_EQ(count(plan, "cudnn"), 2);
 }
 
 TEST(CudnnPlan, OfferedCudnnFormsNoGroup) {

@@ -32,7 +32,8 @@ class CudnnDescriptor {
 
   template <class T>
   void set(api::CudnnAttribute attribute, api::CudnnType type, std::span<const T> elements) {
-    check(cudnn_->set_attribute(handle_, attribute, type, std::ssize(elements), elements.data()),
+    check(cudnn_->set_attribute(handle_, attribute, type, std::ssize(elements),
+                                static_cast<const void*>(elements.data())),
           "setting", attribute);
   }
   void set(api::CudnnAttribute attribute, const std::vector<std::int64_t>& elements) {
@@ -55,7 +56,7 @@ class CudnnDescriptor {
                    std::span<T> elements) const {
     std::int64_t count = 0;
     check(cudnn_->get_attribute(handle_, attribute, type, std::ssize(elements), &count,
-                                elements.data()),
+                                static_cast<void*>(elements.data())),
           "reading", attribute);
     return count;
   }

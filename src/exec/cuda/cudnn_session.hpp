@@ -19,9 +19,9 @@ namespace braze::cuda {
 /// Algorithms that take more gain little from it.
 inline constexpr std::size_t kMostCudnnWorkspace = std::size_t{64} << 20;
 /// Configurations that are timed for one problem, and how many of them may be such that cuDNN
-/// compiles first, which takes it about half a second each.
+/// compiles first, which takes it a large part of a second each.
 inline constexpr int kMostCudnnConfigs = 8;
-inline constexpr int kMostCompiledCudnnConfigs = 3;
+inline constexpr int kMostCompiledCudnnConfigs = 2;
 
 class CudnnSession : public std::enable_shared_from_this<CudnnSession> {
  public:

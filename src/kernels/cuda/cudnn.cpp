@@ -141,8 +141,7 @@ Support takes_step(const Graph& graph, const Group::Member& member, const Epilog
       return Support::no(kRule, fmt::format("cuDNN clips between finite lower and higher upper "
                                             "bounds, not between {} and {}",
                                             step.unary->alpha, step.unary->beta));
-    return Support::no(
-        kRule, fmt::format("cuDNN has no pointwise mode for {}", to_string(step.unary->fn)));
+    return Support::no(kRule, fmt::format("cuDNN is not asked for {}", to_string(step.unary->fn)));
   }
   if (!binary_mode(step))
     return Support::no(kRule, fmt::format("cuDNN is not asked for {}{}",
