@@ -46,8 +46,7 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
                                     : device.flops_fp32;
   const double us = time_us(problem, split, x, device);
   Work work = cpu::streaming_work(graph, group, flops, flops / (us * 1e-6 * peak));
-  work.units = std::min(static_cast<double>(device.units),
-                        images * static_cast<double>(split.ranges * split.slices));
+  work.units = images * static_cast<double>(split.ranges * split.slices);
   return work;
 }
 
