@@ -93,9 +93,7 @@ class Joiner {
         inside = inside && !graph_.is_output(id);
         all.insert(readers[id].begin(), readers[id].end());
       }
-      if (!inside || all.empty() || continued[*all.begin()] || converts(*all.begin(), k) ||
-          is_wanted(k) || is_wanted(*all.begin()))
-        continue;
+      if (!inside || all.empty() || continued[*all.begin()] || converts(*all.begin(), k)) continue;
       std::size_t found = 0;
       for (std::size_t at = *all.begin(); at != kNone; at = next_[at]) found += all.count(at);
       if (found != all.size()) continue;
@@ -104,9 +102,6 @@ class Joiner {
       continued[next_[k]] = true;
     }
   }
-
-  /// What a wanted family runs stays with it.
-  bool is_wanted(std::size_t k) const { return family_of(*registry_, kernel(k).family).wanted; }
 
   /// Does `reader` convert a result of `k` while it loads it?
   bool converts(std::size_t reader, std::size_t k) const {
