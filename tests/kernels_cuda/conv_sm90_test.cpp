@@ -22,6 +22,18 @@ class ConvSm90 : public ::testing::Test {
     for (std::size_t i = 0; i < kernel.size(); ++i) c.begin[i] = c.end[i] = kernel[i] / 2;
     return c;
   }
+  /// One of the candidates that read patches.
+  static void check_patch(const ConvCase& c, unsigned which) {
+    const Twin twin = conv_twin(c);
+    const std::vector<Candidate> all =
+        conv_sm90().family.candidates(twin.graph, twin.group, device(c.compute));
+    std::vector<int> patches;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i].get("rows", 0) > 0) patches.push_back(static_cast<int>(i));
+    }
+    ASSERT_FALSE(patches.empty()) << print(twin.graph);
+    twin.check(conv_sm90(), device(c.compute), patches[which % patches.size()]);
+  }
   static void check(const ConvCase& c, int only = -1) {
     conv_twin(c).check(conv_sm90(), device(c.compute), only);
   }
@@ -55,6 +67,63 @@ TEST_F(ConvSm90, StridesDilationsUnevenPadding) {
   c = conv({3, 64, 9, 9}, 64, {1, 1});
   c.strides = {2, 2};
   check(c, 3);
+}
+
+TEST_F(ConvSm90, PatchesOfAnyWindow) {
+  std::mt19937 random(11);
+  const auto pick = [&](std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(random() % static_cast<unsigned>(high - low + 1));
+  };
+  for (unsigned i = 0; i < 24; ++i) {
+    const bool bfloat16 = i % 5 == 4;
+    ConvCase c = conv({pick(1, 3), 8 * pick(1, 20), 7, 7}, 8 * pick(1, 17),
+                      {pick(1, 5), pick(2, 4)}, bfloat16 ? DType::kBFloat16 : DType::kFloat16);
+    const std::int64_t stride = pick(1, 3);
+    c.strides = {stride, stride};
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      c.dilations[axis] = pick(1, 3);
+      c.begin[axis] = pick(0, 3), c.end[axis] = pick(0, 3);
+      const std::int64_t covered = (c.kernel[axis] - 1) * c.dilations[axis] + 1;
+      c.x[axis + 2] = std::max(pick(3, 17), covered);
+    }
+    c.after = static_cast<int>(pick(0, kAfters - 1));
+    if (c.after == 6) c.after = 2;  // an operand of 4 bytes is not staged
+    c.seed = i + 1;
+    SCOPED_TRACE(i);
+    check_patch(c, static_cast<unsigned>(random() % 1000));
+  }
+}
+
+TEST_F(ConvSm90, EveryCandidateOfLargePatches) {
+  ConvCase c = conv({1, 128, 27, 56}, 8, {3, 3});  // of one stage, too
+  c.strides = {2, 2};
+  for (unsigned i = 0; i < 12; ++i) check_patch(c, i);
+}
+
+TEST_F(ConvSm90, PatchesInTurn) {
+  // More tiles than multiprocessors: blocks walk over several.
+  Device few = device(DType::kFloat16);
+  few.units = 3;
+  for (const int after : {1, 2}) {
+    ConvCase c = conv({2, 72, 13, 9}, 136, {3, 3});
+    c.after = after;
+    const Twin twin = conv_twin(c);
+    const std::vector<Candidate> all = conv_sm90().family.candidates(twin.graph, twin.group, few);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i].get("warpgroups", 1) == 2) twin.check(conv_sm90(), few, static_cast<int>(i));
+    }
+  }
+}
+
+TEST_F(ConvSm90, PatchesAcrossWideImagesAndOddOutputs) {
+  ConvCase c = conv({1, 64, 3, 150}, 70, {3, 3});
+  c.after = 2;
+  check_patch(c, 0);
+  check_patch(c, 6);
+  c = conv({3, 72, 5, 6}, 21, {3, 3});
+  c.out = {};
+  c.y_stored = DType::kFloat32;
+  check_patch(c, 1);
 }
 
 TEST_F(ConvSm90, OneAxis) {

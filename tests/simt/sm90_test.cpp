@@ -281,7 +281,7 @@ std::string wgmma_body(const std::string& type, int columns, int row_bytes,
     for (int k = 0; k < kRowBytes / 32; ++k) wgmma<T>(d, da + 2 * k, db + 2 * k, true);
     wgmma_commit();
     {}
-    wgmma_results(d);
+    wgmma_registers(d);
     const int warp = thread / 32, g = thread % 32 / 4, t = thread % 4;
     for (int j = 0; j < N / 8; ++j)
       for (int h = 0; h < 2; ++h)

@@ -10,8 +10,6 @@
 namespace braze::cuda {
 namespace {
 
-/// Shared memory that a block may have without asking.
-constexpr std::uint32_t kSharedWithoutOptIn = 48 * 1024;
 /// Blocks of a cluster that every GPU with clusters runs.
 constexpr std::uint32_t kPortableCluster = 8;
 /// What copies reach of clock times width (an H200: 4.3 of 4.9 TB/s).

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "kernels/cpu/group.hpp"
 #include "kernels/cuda/conv_problem.hpp"
+#include "kernels/cuda/conv_sm90_patch.hpp"
 #include "kernels/cuda/device/conv_sm90_parameters.h"
 #include "kernels/cuda/emit.hpp"
 #include "kernels/cuda/families.hpp"
@@ -103,7 +104,28 @@ Support supports(const Graph& graph, const Node& node, const Device& device) {
 
 ConvSm90TileShape tile_of(const Candidate& candidate) {
   const auto get = [&](const char* name) { return static_cast<int>(candidate.get(name, 1)); };
-  return {get("pixels"), get("channels"), get("split")};
+  return {get("pixels"), get("channels"), get("split"), get("blocks")};
+}
+
+/// Bytes of an element of the widest operand that is as large as the result: 0 without one.
+int staged_bytes(const Graph& graph, const Group& group) {
+  const Group::Member& member = group.members.front();
+  std::size_t bytes = 0;
+  for (const EpilogueStep& step : member.epilogue.steps) {
+    if (step.cast || step.unary) continue;
+    const Value& operand = graph.value(step.operand);
+    // What a kernel converts while it loads may be fp32.
+    if (!operand.is_constant() && operand.shape == graph.value(member.result).shape)
+      bytes = std::max(bytes, group.casts.empty() ? size_of(operand.dtype) : sizeof(float));
+  }
+  return static_cast<int>(bytes);
+}
+
+/// Tiles of the kernel that reads patches have rows.
+std::optional<PatchTile> patch_of(const Candidate& candidate) {
+  const auto get = [&](const char* name) { return static_cast<int>(candidate.get(name, 0)); };
+  if (get("rows") == 0) return std::nullopt;
+  return PatchTile{get("rows"), get("columns"), get("pixels"), get("warpgroups"), get("split")};
 }
 
 /// Blocks stay and take tiles in turn, all of them equally many if that can be; sums that are split
@@ -112,15 +134,26 @@ std::int64_t block_count(const ConvSm90Problem& problem, const ConvSm90TileShape
                          const Device& device) {
   const std::int64_t tiles = tile_count(problem, tile);
   if (tile.split > 1) return tiles * tile.split;
-  const std::int64_t most = std::max<std::int64_t>(1, device.units * tile.blocks_per_sm());
+  const std::int64_t most = std::max<std::int64_t>(1, device.units * tile.blocks_per_sm);
   return ceil_div(tiles, ceil_div(tiles, most));
 }
 
 std::vector<Candidate> candidates(const Graph& graph, const Group& group, const Device&) {
   std::vector<Candidate> list;
-  for (const ConvSm90TileShape& tile :
-       conv_sm90_tiles(conv_sm90_problem(graph, cpu::anchor_of(graph, group)))) {
-    list.push_back({{{"pixels", tile.pixels}, {"channels", tile.channels}, {"split", tile.split}}});
+  const ConvSm90Problem problem = conv_sm90_problem(graph, cpu::anchor_of(graph, group));
+  const int staged = staged_bytes(graph, group);
+  for (const ConvSm90TileShape& tile : conv_sm90_tiles(problem, staged)) {
+    list.push_back({{{"pixels", tile.pixels},
+                     {"channels", tile.channels},
+                     {"split", tile.split},
+                     {"blocks", tile.blocks_per_sm}}});
+  }
+  for (const PatchTile& tile : patch_tiles(problem, staged)) {
+    list.push_back({{{"rows", tile.rows},
+                     {"columns", tile.columns},
+                     {"pixels", tile.pixels},
+                     {"warpgroups", tile.warpgroups},
+                     {"split", tile.split}}});
   }
   return list;
 }
@@ -135,10 +168,14 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const double bandwidth =
       work.dram_bytes < device.cache_bytes ? device.cache_bandwidth : device.dram_bandwidth;
   const double memory_us = work.dram_bytes / bandwidth * 1e6;
-  const double other_us = conv_sm90_us(problem, tile_of(candidate), device);
+  const std::optional<PatchTile> patch = patch_of(candidate);
+  const double other_us = patch ? patch_us(problem, *patch, staged_bytes(graph, group), device)
+                                : conv_sm90_us(problem, tile_of(candidate), device);
   const double us = std::max(memory_us, other_us) + 0.1 * std::min(memory_us, other_us);
   work.efficiency = problem.flops() / (us * 1e-6 * peak);
-  work.units = static_cast<double>(block_count(problem, tile_of(candidate), device));
+  work.units = static_cast<double>(
+      patch ? patch_geometry(problem, *patch, staged_bytes(graph, group)).blocks(device)
+            : block_count(problem, tile_of(candidate), device));
   return work;
 }
 
@@ -162,25 +199,50 @@ std::uint32_t to_tf32(std::uint32_t bits) {
   return finite ? (bits + 0x1000U) & ~0x1fffU : bits;
 }
 
-/// Weights in the order [output][tap][channel], channels padded with zeros to whole steps.
-std::vector<std::byte> pack(const ConvSm90Problem& problem, const Node& node,
-                            const Tensor& weights) {
-  // Strides of an output, a channel and a tap in the model's tensor.
-  std::int64_t output = problem.channels * problem.taps(), channel = problem.taps();
+}  // namespace
+
+WeightStrides weight_strides(const ConvSm90Problem& problem, const Node& node) {
   const auto* gemm = node.as<Gemm>();
   if (node.kind() == OpKind::kMatMul || (gemm != nullptr && !gemm->trans_b))
-    output = 1, channel = problem.outputs;
+    return {1, problem.outputs};
+  return {problem.channels * problem.taps(), problem.taps()};
+}
+
+Address pack_bias(const Plan& plan, ValueId bias, std::int64_t channels, Kernel& kernel) {
+  if (bias != kNoValue) return add_floats(kernel, *plan.graph.value(bias).constant, channels);
+  return add_constant(kernel, std::vector<std::byte>(static_cast<std::size_t>(channels) * 4));
+}
+
+namespace {
+
+std::int64_t padded_outputs(const ConvSm90Problem& problem) {
+  return ceil_div(problem.outputs, 32) * 32;
+}
+/// The output whose weights are column `column` of the product: of 32, lane t of four, which has
+/// columns 8 j + 2 t and the next, gets outputs 8 t to 8 t + 7.
+std::int64_t output_of(std::int64_t column) {
+  const std::int64_t j = column % 32 / 8, t = column % 8 / 2;
+  return column / 32 * 32 + 8 * t + 2 * j + column % 2;
+}
+
+/// Weights in the order [column][tap][channel], channels and columns padded with zeros to whole
+/// steps and groups of 32.
+std::vector<std::byte> pack(const ConvSm90Problem& problem, const Node& node,
+                            const Tensor& weights) {
+  const WeightStrides strides = weight_strides(problem, node);
   const std::size_t size = size_of(problem.dtype);
   const std::int64_t padded = problem.channel_blocks() * problem.step_channels();
-  std::vector<std::byte> bytes(static_cast<std::size_t>(problem.outputs * problem.taps() * padded) *
-                               size);
+  const std::int64_t columns = padded_outputs(problem);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(columns * problem.taps() * padded) * size);
   const auto* from = static_cast<const std::byte*>(weights.data());
-  for (std::int64_t k = 0; k < problem.outputs; ++k) {
+  for (std::int64_t column = 0; column < columns; ++column) {
+    const std::int64_t k = output_of(column);
+    if (k >= problem.outputs) continue;
     for (std::int64_t t = 0; t < problem.taps(); ++t) {
       std::byte* row =
-          bytes.data() + static_cast<std::size_t>((k * problem.taps() + t) * padded) * size;
+          bytes.data() + static_cast<std::size_t>((column * problem.taps() + t) * padded) * size;
       for (std::int64_t c = 0; c < problem.channels; ++c) {
-        const auto at = static_cast<std::size_t>(k * output + c * channel + t);
+        const auto at = static_cast<std::size_t>(k * strides.output + c * strides.channel + t);
         std::memcpy(row + static_cast<std::size_t>(c) * size, from + at * size, size);
       }
     }
@@ -234,7 +296,7 @@ TensorMap weights_map(const ConvSm90Problem& problem, const ConvSm90TileShape& t
   TensorMap map;
   map.dtype = problem.dtype;
   map.swizzle_bytes = static_cast<std::uint32_t>(problem.step_bytes());
-  map.extents = {u64(width), u64(problem.outputs)};
+  map.extents = {u64(width), u64(padded_outputs(problem))};
   map.strides = {u64(width) * size_of(problem.dtype)};
   map.box = {u32(problem.step_channels()), u32(tile.channels)};
   map.steps = {1, 1};
@@ -265,6 +327,29 @@ Kernel build_otherwise(const Plan& plan, const KernelPlan& kernel) {
   fail(ErrorCode::kInternal, "internal error: no other kernel runs '{}'", node.id);
 }
 
+/// Floats of outputs to those of columns.
+void deal(std::vector<std::byte>& floats) {
+  const std::vector<std::byte> outputs = floats;
+  for (std::size_t column = 0; column < floats.size() / 4; ++column) {
+    const auto from = static_cast<std::size_t>(output_of(static_cast<std::int64_t>(column)));
+    std::memcpy(&floats[column * 4], &outputs[from * 4], 4);
+  }
+}
+
+TensorMap staged_map(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
+                     const device::ConvSm90Shared& shared, const StagedOperand& operand) {
+  TensorMap map;
+  map.dtype = operand.dtype;
+  map.swizzle_bytes = static_cast<std::uint32_t>(shared.chunk_row);
+  map.extents = {u64(problem.outputs), u64(problem.pixels())};
+  map.strides = {u64(operand.pitch) * size_of(operand.dtype)};
+  map.box = {static_cast<std::uint32_t>(shared.chunk_channels),
+             static_cast<std::uint32_t>(tile.pixels / tile.split)};
+  map.steps = {1, 1};
+  map.address = operand.address;
+  return map;
+}
+
 Kernel build(const Plan& plan, const KernelPlan& kernel) {
   const Group& group = kernel.group;
   const Node& node = cpu::anchor_of(plan.graph, group);
@@ -274,6 +359,8 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
   const std::optional<std::int64_t> pitch = readable_pitch(plan, x);
   if (!pitch || x != node.input(0)) return build_otherwise(plan, kernel);
 
+  if (const std::optional<PatchTile> patch = patch_of(kernel.candidate))
+    return build_patch(plan, kernel, *patch, *pitch);
   const ConvSm90TileShape tile = tile_of(kernel.candidate);
   const std::int64_t tiles = tile_count(problem, tile);
   Kernel result;
@@ -293,13 +380,28 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
   p.corner_y = static_cast<int>(-problem.pad[0]);
   p.corner_x = static_cast<int>(-problem.pad[1]);
 
+  const auto shared_with = [&](int staged) {
+    return device::ConvSm90Shared{tile.pixels, tile.channels,      problem.step_bytes(),
+                                  tile.split,  tile.blocks_per_sm, staged};
+  };
   EpilogueEmitter epilogue(plan, kernel, result, 8);
-  epilogue.add_bias(node.input(2));
+  epilogue.stage_operand(
+      [&](DType dtype) { return shared_with(static_cast<int>(size_of(dtype))).chunk_row; });
+  const ValueId bias = node.input(2);
+  const bool begins_with_bias = bias == kNoValue || plan.graph.value(bias).is_constant();
+  if (!begins_with_bias) epilogue.add_bias(bias);
   epilogue.add_steps(member);
   p.e = epilogue.parameters();
+  const std::optional<StagedOperand>& staged = epilogue.staged();
+  const device::ConvSm90Shared shared =
+      shared_with(staged ? static_cast<int>(size_of(staged->dtype)) : 0);
 
   Parameters parameters(p);
   parameters.point(p.y.data, {Address::Of::kOutput, 0, 0});
+  Address bias_at =
+      pack_bias(plan, begins_with_bias ? bias : kNoValue, p.channel_tiles * tile.channels, result);
+  deal(result.constants[static_cast<std::size_t>(bias_at.index)]);
+  parameters.point(p.bias, bias_at);
   epilogue.point(parameters, p.e);
   TensorMap activations = activations_map(problem, tile, *pitch);
   activations.at = parameters.offset_of(&p.activations);
@@ -308,22 +410,26 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
   weights.at = parameters.offset_of(&p.weights);
   weights.address =
       add_constant(result, pack(problem, node, *plan.graph.value(node.input(1)).constant));
-  parameters.move_to(result);
   result.maps = {std::move(activations), std::move(weights)};
+  if (staged) {
+    result.maps.push_back(staged_map(problem, tile, shared, *staged));
+    result.maps.back().at = parameters.offset_of(&p.staged);
+  }
+  parameters.move_to(result);
 
   const DType stored = plan.graph.value(member.result).dtype;
   const std::string call = fmt::format(
-      "conv_sm90<ConvSm90Tile<{}, {}, {}, {}, {}, {}>, Epilogue, {}, Store::{}>",
+      "conv_sm90<ConvSm90Tile<{}, {}, {}, {}, {}, {}, {}, {}>, Epilogue, {}, Store::{}>",
       problem.dtype == DType::kFloat32 ? "tf32" : device_type(problem.dtype), tile.pixels,
-      tile.channels, problem.step_bytes(), tile.split, !problem.pointwise(), device_type(stored),
+      tile.channels, problem.step_bytes(), tile.split, tile.blocks_per_sm, shared.staged,
+      !problem.pointwise(), device_type(stored),
       takes_vectors(plan, member.result, 8) ? "kVector" : "kEach");
   emit(result, kName, {"conv_sm90.cuh"}, epilogue.source(), "ConvSm90Parameters", call,
-       tile.threads(), tile.blocks_per_sm());
+       tile.threads(staged.has_value()), tile.blocks_per_sm);
 
   result.grid.x = static_cast<std::uint32_t>(block_count(problem, tile, plan.device));
   result.cluster = static_cast<std::uint32_t>(tile.split);
-  result.shared_bytes = static_cast<std::uint32_t>(
-      device::ConvSm90Shared{tile.pixels, tile.channels, problem.step_bytes(), tile.split}.bytes);
+  result.shared_bytes = static_cast<std::uint32_t>(shared.bytes);
   result.overlaps = true;
   return result;
 }

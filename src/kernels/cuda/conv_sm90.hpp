@@ -1,12 +1,14 @@
 // Convolutions by TMA and wgmma: what the files of the family share.
 //
 //   conv_sm90.cpp        the family's row: what it supports, packing of weights, build
-//   conv_sm90_tiles.cpp  tiles, and what they cost
+//   conv_sm90_tiles.cpp  tiles of the im2col kernel, and what they cost
+//   conv_sm90_patch.cpp  the kernel that reads patches: tiles, what they cost, packing, build
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "kernels/cuda/kernel.hpp"
 #include "plan/plan.hpp"
 #include "target/problem.hpp"
 
@@ -36,16 +38,30 @@ struct ConvSm90Problem {
 /// Of an anchor that the family supports.
 ConvSm90Problem conv_sm90_problem(const Graph& graph, const Node& node);
 
+/// Elements from one output, channel and tap to the next in the model's constant.
+struct WeightStrides {
+  std::int64_t output, channel, tap = 1;
+};
+WeightStrides weight_strides(const ConvSm90Problem& problem, const Node& node);
+
+/// The bias as fp32, zeros where there is none, for `channels` or a multiple of them.
+Address pack_bias(const Plan& plan, ValueId bias, std::int64_t channels, Kernel& kernel);
+
 /// What a cluster of `split` blocks, which share the steps of the sum, works on at a time.
 struct ConvSm90TileShape {
   int pixels = 0, channels = 0, split = 1;
+  int blocks_per_sm = 1;  // 2: one begins while the other ends
 
-  [[nodiscard]] int threads() const { return pixels == 64 ? 160 : 384; }
-  [[nodiscard]] int blocks_per_sm() const { return pixels == 64 && channels <= 128 ? 2 : 1; }
+  /// A warp loads; another one where an operand of the epilogue is staged.
+  [[nodiscard]] int threads(bool stages) const {
+    const int multiply = pixels > 64 ? 256 : 128;
+    return multiply + (blocks_per_sm == 1 ? 128 : stages ? 64 : 32);
+  }
 };
 
-/// All that can run the problem.
-std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem);
+/// All that can run the problem; `staged` are the bytes of an element of the operand that the
+/// epilogue may stage, 0 without one.
+std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem, int staged);
 std::int64_t tile_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile);
 /// Estimated time in the kernel, microseconds.
 double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,

@@ -23,7 +23,7 @@ constexpr std::array<std::array<int, 2>, 10> kTiles = {{{64, 32},
 
 }  // namespace
 
-std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem) {
+std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem, int staged) {
   std::vector<ConvSm90TileShape> tiles;
   for (const auto& [pixels, channels] : kTiles) {
     // Widths that are no power of two pay only where one tile has all outputs.
@@ -31,12 +31,19 @@ std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem) {
     const int narrower = channels <= 64 ? 0 : odd ? channels * 2 / 3 : channels - 64;
     if (problem.outputs <= narrower || (odd && problem.outputs > channels)) continue;
     if (pixels > 64 && problem.pixels() <= pixels / 2) continue;
-    for (const int split : {1, 2, 4, 8}) {
-      if (split > 1 && (problem.steps() < 2 * split || problem.pixels() > 1 << 20)) continue;
-      if (split > 1 && (channels > 64 || pixels > 128 || split * pixels > 512)) continue;
-      if (device::ConvSm90Shared{pixels, channels, problem.step_bytes(), split}.stages < 3)
-        continue;
-      tiles.push_back({pixels, channels, split});
+    // Two blocks share a multiprocessor's registers where their accumulators leave room.
+    const int most = staged > 0 ? 128 * 96 : 128 * 128;
+    const bool fits_twice = pixels * channels <= most, fits_once = pixels > 64;
+    for (const int blocks : {1, 2}) {
+      if (blocks == 1 ? !fits_once : !fits_twice) continue;
+      for (const int split : {1, 2, 4, 8}) {
+        if (split > 1 && (problem.steps() < 2 * split || problem.pixels() > 1 << 20)) continue;
+        if (split > 1 && (channels > 64 || pixels > 128 || split * pixels > 512)) continue;
+        const device::ConvSm90Shared shared{pixels, channels, problem.step_bytes(),
+                                            split,  blocks,   staged};
+        if (shared.stages >= (staged > 0 ? 2 : 3))
+          tiles.push_back({pixels, channels, split, blocks});
+      }
     }
   }
   return tiles;
@@ -61,12 +68,12 @@ double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& til
   const double clock = peak / (device.units * 4096.0);  // Hz
   const double p = tile.pixels, k = tile.channels, row = problem.step_bytes(), split = tile.split;
   const double tiles = static_cast<double>(tile_count(problem, tile));
-  const double each = tile.split > 1 ? 1 : std::ceil(tiles / (device.units * tile.blocks_per_sm()));
+  const double each = tile.split > 1 ? 1 : std::ceil(tiles / (device.units * tile.blocks_per_sm));
   const double blocks = std::ceil(tiles / each) * split;
   const double usable = tile.split > 2 ? device.units * 10.0 / 11 : device.units;
   const double on_one = std::ceil(blocks / usable);  // blocks of the busiest multiprocessor
-  const double together = std::min<double>(on_one, tile.blocks_per_sm());
-  const double rounds = tile.split > 1 ? std::ceil(on_one / tile.blocks_per_sm()) : each;
+  const double together = std::min<double>(on_one, tile.blocks_per_sm);
+  const double rounds = tile.split > 1 ? std::ceil(on_one / tile.blocks_per_sm) : each;
 
   const double products = 0.92 * p * k * row / 4096;
   const double shared = 0.69 * (p / 64 * (row / 32) * (64 + k) * 32 + (p + k) * row) / 128;

@@ -250,8 +250,30 @@ std::string EpilogueEmitter::add_value(double value) {
   return fmt::format("e.value[{}]", values_++);
 }
 
+std::optional<StagedOperand> EpilogueEmitter::stageable(ValueId id, const Shape& result) {
+  const ValueId loaded = loaded_value(plan_, kernel_.group, id);
+  const Value& value = plan_.graph.value(loaded);
+  if (value.is_constant() || value.shape != result) return std::nullopt;
+  const auto size = static_cast<std::int64_t>(size_of(value.dtype));
+  const Placement& placement = plan_.placements[static_cast<std::size_t>(loaded)];
+  if (size < 2 || size > most_staged_bytes_ || placement.offset % 16 != 0 ||
+      !takes_vectors(plan_, loaded, vector_))
+    return std::nullopt;
+  const std::int64_t pitch =
+      placement.layout == Layout::kChannelsLast ? placement.pitch : value.shape[1];
+  if (pitch * size % 16 != 0) return std::nullopt;
+  return StagedOperand{address_of(plan_, kernel_.group, id, to_), value.dtype, pitch};
+}
+
 /// The statement that loads V channels of an operand to x.
 std::string EpilogueEmitter::add_operand(ValueId id, const Shape& result) {
+  if (staged_row_ && !staged_) {
+    staged_ = stageable(id, result);
+    if (staged_) {
+      return fmt::format("float x[V]; load_staged<{}, {}>(x, at);", device_type(staged_->dtype),
+                         staged_row_(staged_->dtype));
+    }
+  }
   ensure(operands_.size() < device::kMaxOperands, "an epilogue's operands fit its parameters");
   const Value& value = plan_.graph.value(id);
   ImageStrides strides = image_strides(plan_, loaded_value(plan_, kernel_.group, id), result);

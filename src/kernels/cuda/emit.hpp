@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -43,6 +44,14 @@ bool takes_vectors(const Plan& plan, ValueId id, int vector);
 /// image.
 device::OutputParameters output_parameters(const Plan& plan, ValueId result);
 
+/// An operand of an epilogue that the kernel brings to shared memory by itself: as large as the
+/// result, channels-last, every pixel at a multiple of 16 bytes.
+struct StagedOperand {
+  Address address;
+  DType dtype = DType::kFloat16;
+  std::int64_t pitch = 0;  // elements from pixel to pixel
+};
+
 /// The program on an accumulator, as source and parameters.
 class EpilogueEmitter {
  public:
@@ -51,6 +60,15 @@ class EpilogueEmitter {
   /// Of one of several members.
   EpilogueEmitter(const Plan& plan, const KernelPlan& kernel, const Group::Member& member,
                   Kernel& to, int vector);
+
+  /// The first operand that can be one is read by `load_staged<type, row bytes, V>(x, at)` instead
+  /// of from global memory; `row_bytes` are those of a pixel in shared memory, by its dtype, whose
+  /// elements have at most `most_bytes`.
+  void stage_operand(std::function<int(DType)> row_bytes, std::int64_t most_bytes = 4) {
+    staged_row_ = std::move(row_bytes);
+    most_staged_bytes_ = most_bytes;
+  }
+  [[nodiscard]] const std::optional<StagedOperand>& staged() const { return staged_; }
 
   /// acc = acc + bias[channel]
   void add_bias(ValueId bias);
@@ -70,6 +88,7 @@ class EpilogueEmitter {
  private:
   std::string add_value(double value);
   std::string add_operand(ValueId id, const Shape& result);
+  std::optional<StagedOperand> stageable(ValueId id, const Shape& result);
   void add_line(const std::string& expression, const std::string& load);
 
   const Plan& plan_;
@@ -82,6 +101,9 @@ class EpilogueEmitter {
   device::EpilogueParameters parameters_{};
   std::vector<Address> operands_;
   int values_ = 0;
+  std::function<int(DType)> staged_row_;
+  std::int64_t most_staged_bytes_ = 4;
+  std::optional<StagedOperand> staged_;
 };
 
 /// A translation unit: the headers, then `body`, then the entry that calls `call` with its

@@ -108,6 +108,9 @@ Machine::Machine() {
   };
   runtime_.cluster_arrive = [] { machine().cluster_arrive(); };
   runtime_.cluster_wait = [] { machine().cluster_wait(); };
+  runtime_.bulk_load = [](void* to, const void* from, void* barrier, unsigned bytes) {
+    machine().bulk_load(to, from, barrier, bytes);
+  };
   runtime_.store_async = [](unsigned to, unsigned barrier, const void* data, unsigned bytes) {
     machine().store_async(to, barrier, data, bytes);
   };

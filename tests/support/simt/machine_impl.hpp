@@ -180,6 +180,7 @@ class Machine {
   void cluster_arrive();
   void cluster_wait();
   void cluster_missing(unsigned threads);
+  void bulk_load(void* to, const void* from, void* barrier, unsigned bytes);
   void store_async(unsigned to, unsigned barrier, const void* data, unsigned bytes);
   void tma_load(const TmaLoad& load);
   std::string issue_tma(const TmaLoad& load);

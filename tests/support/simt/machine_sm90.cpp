@@ -142,6 +142,24 @@ void Machine::store_async(unsigned to, unsigned barrier, const void* data, unsig
   transfers_.push_back(std::move(transfer));
 }
 
+void Machine::bulk_load(void* to, const void* from, void* barrier, unsigned bytes) {
+  Block& own = *running_->block;
+  auto* const p = static_cast<std::byte*>(to);
+  const auto* const begin = static_cast<const unsigned char*>(from);
+  if (!is_shared(own, to, bytes)) stop("a bulk copy to what is not the block's shared memory");
+  if ((p - own.shared) % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0 ||
+      bytes % 16 != 0)
+    stop("a bulk copy that is not aligned to 16 bytes");
+  Transfer transfer;
+  transfer.block = &own;
+  transfer.to = p;
+  transfer.barrier = &memory_barrier(own, barrier);
+  transfer.rows = {{begin, 0, bytes}};
+  transfer.row_bytes = bytes;
+  std::memset(p, 0xff, bytes);
+  transfers_.push_back(std::move(transfer));
+}
+
 // Nothing that owns memory may be alive when stop() leaves a fiber for good.
 void Machine::tma_load(const TmaLoad& load) {
   std::string wrong = issue_tma(load);

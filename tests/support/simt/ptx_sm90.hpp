@@ -50,6 +50,9 @@ __device__ __forceinline__ void cluster_store_async(u32 to, u32 barrier, float x
   simt::runtime->store_async(to, barrier, data, sizeof data);
 }
 
+__device__ __forceinline__ void bulk_load(void* to, const void* from, Barrier* barrier, u32 bytes) {
+  simt::runtime->bulk_load(to, from, barrier, bytes);
+}
 __device__ __forceinline__ void tma_prefetch(const void*) {}
 __device__ __forceinline__ void tma_load_2d(void* to, const void* map, Barrier* barrier, int x,
                                             int y) {
@@ -85,7 +88,7 @@ __device__ __forceinline__ void wgmma_wait() {
   simt::runtime->wgmma_wait(N);
 }
 template <int N>
-__device__ __forceinline__ void wgmma_results(float (&)[N]) {}
+__device__ __forceinline__ void wgmma_registers(float (&)[N]) {}
 
 template <class T, int kRegisters>
 __device__ __forceinline__ void wgmma(float (&d)[kRegisters], u64 a, u64 b, bool accumulate) {

@@ -132,6 +132,7 @@ struct Runtime {
   void (*cluster_wait)();
   void (*store_async)(unsigned to, unsigned barrier, const void* data, unsigned bytes);
   void (*tma_load)(const TmaLoad& load);
+  void (*bulk_load)(void* to, const void* from, void* barrier, unsigned bytes);
   void (*wgmma)(const Wgmma& product);
   void (*wgmma_fence)();
   void (*wgmma_commit)();

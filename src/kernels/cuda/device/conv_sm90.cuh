@@ -5,7 +5,9 @@
 // activations and one of weights, by TMA, into a ring of stages in shared memory. The other warps,
 // in warpgroups of 4, multiply: 64 pixels times kChannels each, accumulators in registers. Padding
 // is what the TMA finds outside of the image: zeros. Blocks stay and walk over tiles, so the loads
-// of a tile run while the tile before is stored.
+// of a tile run while the tile before is stored. Sums begin with the bias, which comes with the
+// first weights. A further warp loads an operand of the epilogue (a residual) in the same way, in
+// chunks of channels.
 //
 // A cluster of kSplit blocks shares a tile's sum: each does a part of the steps, then they send
 // each other their accumulators, and each finishes a part of the tile's pixels.
@@ -18,43 +20,52 @@
 namespace braze::device {
 
 template <class ElementType, int kTilePixels, int kTileChannels, int kBytes, int kSplitBlocks,
-          bool kByIm2col>
+          int kBlocksTogether, int kStagedBytes, bool kByIm2col>
 struct ConvSm90Tile {
   using Element = ElementType;  // half, bfloat16, tf32
   static constexpr int kPixels = kTilePixels, kChannels = kTileChannels, kRowBytes = kBytes;
   static constexpr int kSplit = kSplitBlocks;
   static constexpr bool kIm2col = kByIm2col;
-  static constexpr ConvSm90Shared kShared{kPixels, kChannels, kRowBytes, kSplit};
+  static constexpr ConvSm90Shared kShared{kPixels, kChannels,       kRowBytes,
+                                          kSplit,  kBlocksTogether, kStagedBytes};
   static constexpr int kStages = kShared.stages;
+  static constexpr bool kStagesOperand = kStagedBytes != 0;
+  static constexpr int kChunks = kShared.chunks;
   static constexpr int kWarpgroups = kPixels == 64 ? 1 : 2, kMathThreads = 128 * kWarpgroups;
   static constexpr int kProducts = kPixels / (64 * kWarpgroups);  // of 64 pixels, per warpgroup
   static constexpr int kRegisters = kChannels / 2;                // per product
-  // Where two warpgroups multiply, the loading warp is in one of its own, which leaves them its
-  // registers.
-  static constexpr bool kMovesRegisters = kWarpgroups == 2;
+  // Where two warpgroups multiply in the only block, the loading warps are in one of their own,
+  // which leaves them its registers.
+  static constexpr bool kMovesRegisters = kBlocksTogether == 1;
   static constexpr int kMathRegisters = 232, kLoadRegisters = 40;
   static constexpr int kStepChannels = kRowBytes / static_cast<int>(sizeof(Element));
-  static constexpr int kExchangePitch = kChannels + 16;  // floats: rows fall on different banks
+  static constexpr int kExchangePitch = kChannels + 4;  // floats: rows fall on different banks
   static_assert(kStages >= 2, "the ring has at least two stages");
 };
 
 /// The block's shared memory.
 template <class Tile>
 struct ConvSm90Memory {
-  unsigned char* activations;  // [stage][pixel][kRowBytes], swizzled
-  unsigned char* weights;      // [stage][channel][kRowBytes], swizzled
-  float* exchange;             // [block of the cluster][pixel][kExchangePitch]
-  Barrier *full, *empty;       // [stage]
+  unsigned char* activations;           // [stage][pixel][kRowBytes], swizzled
+  unsigned char* weights;               // [stage][channel][kRowBytes], swizzled
+  unsigned char* staged;                // [chunk][pixel][kShared.chunk_row], swizzled
+  float* bias;                          // [stage][channel], of stages that begin a tile
+  float* exchange;                      // [block of the cluster][pixel][kExchangePitch]
+  Barrier *full, *empty;                // [stage]
+  Barrier *staged_full, *staged_empty;  // [chunk]
   Barrier* exchanged;
 
   explicit __device__ __forceinline__ ConvSm90Memory(unsigned char* shared)
       : activations(shared),
         weights(activations + Tile::kStages * Tile::kPixels * Tile::kRowBytes),
-        exchange(reinterpret_cast<float*>(shared + Tile::kStages * Tile::kShared.stage)),
-        full(reinterpret_cast<Barrier*>(shared + Tile::kStages * Tile::kShared.stage +
-                                        Tile::kShared.exchange)),
+        staged(shared + Tile::kStages * Tile::kShared.stage),
+        bias(reinterpret_cast<float*>(staged + Tile::kChunks * Tile::kShared.chunk)),
+        exchange(bias + Tile::kStages * Tile::kChannels),
+        full(reinterpret_cast<Barrier*>(exchange + Tile::kShared.exchange / 4)),
         empty(full + Tile::kStages),
-        exchanged(empty + Tile::kStages) {}
+        staged_full(empty + Tile::kStages),
+        staged_empty(staged_full + Tile::kChunks),
+        exchanged(staged_empty + Tile::kChunks) {}
 };
 
 /// A place in the ring.
@@ -88,15 +99,18 @@ struct ConvSm90Part {
   }
 };
 
-/// Announces a step's bytes and asks for its weights.
+/// Announces a step's bytes and asks for its weights, and in a tile's first step for the bias.
 template <class Tile>
 __device__ __forceinline__ void conv_sm90_load_weights(const ConvSm90Parameters& p,
                                                        const ConvSm90Memory<Tile>& memory,
-                                                       int stage, int step, int channel) {
+                                                       int stage, int step, bool first,
+                                                       int channel) {
   Barrier* const full = memory.full + stage;
   unsigned char* const to = memory.weights + stage * Tile::kChannels * Tile::kRowBytes;
-  barrier_arrive_expect(full, Tile::kShared.stage);
+  barrier_arrive_expect(full, Tile::kShared.stage + (first ? Tile::kShared.bias : 0));
   tma_load_2d(to, &p.weights, full, step * Tile::kStepChannels, channel);
+  if (first)
+    bulk_load(memory.bias + stage * Tile::kChannels, p.bias + channel, full, Tile::kShared.bias);
 }
 
 /// One thread: fills the ring.
@@ -109,7 +123,8 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
   // Weights are no kernel's result: the first are asked for before this kernel's turn.
   int early = min(Tile::kStages, part.end - part.begin);
   for (int i = 0; i < early; ++i) {
-    conv_sm90_load_weights<Tile>(p, memory, i, part.begin + i, part.channel(p, part.first_tile));
+    conv_sm90_load_weights<Tile>(p, memory, i, part.begin + i, i == 0,
+                                 part.channel(p, part.first_tile));
   }
   grid_dependency_wait();
 
@@ -128,7 +143,7 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
         --early;
       } else {
         barrier_wait(memory.empty + ring.stage, ring.parity ^ 1);
-        conv_sm90_load_weights<Tile>(p, memory, ring.stage, step, channel);
+        conv_sm90_load_weights<Tile>(p, memory, ring.stage, step, step == part.begin, channel);
       }
       unsigned char* const to = memory.activations + ring.stage * Tile::kPixels * Tile::kRowBytes;
       Barrier* const full = memory.full + ring.stage;
@@ -146,10 +161,73 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
   }
 }
 
-/// A warp has read a stage: tells who writes it.
+/// One thread: loads the operand of the epilogue for the pixels that the block finishes.
 template <class Tile>
-__device__ __forceinline__ void conv_sm90_release(const ConvSm90Memory<Tile>& memory, int stage) {
-  if (threadIdx.x % 32 == 0) barrier_arrive(memory.empty + stage);
+__device__ __forceinline__ void conv_sm90_load_staged(const ConvSm90Parameters& p,
+                                                      const ConvSm90Memory<Tile>& memory,
+                                                      const ConvSm90Part<Tile>& part) {
+  tma_prefetch(&p.staged);
+  grid_dependency_wait();
+  Ring<Tile::kChunks> ring;
+  for (int tile = part.first_tile; tile < p.tiles; tile += part.stride) {
+    const int pixel = part.pixel(p, tile) + part.rank * (Tile::kPixels / Tile::kSplit);
+    for (int chunk = 0; chunk < Tile::kShared.tile_chunks; ++chunk, ring.next()) {
+      barrier_wait(memory.staged_empty + ring.stage, ring.parity ^ 1);
+      Barrier* const full = memory.staged_full + ring.stage;
+      barrier_arrive_expect(full, Tile::kShared.chunk);
+      tma_load_2d(memory.staged + ring.stage * Tile::kShared.chunk, &p.staged, full,
+                  part.channel(p, tile) + chunk * Tile::kShared.chunk_channels, pixel);
+    }
+  }
+}
+
+/// 8 channels from `channel` on, of row `row` of a staged chunk: for Position.
+template <class Tile>
+__device__ __forceinline__ const unsigned char* conv_sm90_staged(const ConvSm90Memory<Tile>& memory,
+                                                                 int chunk, int row, int channel) {
+  constexpr ConvSm90Shared kShared = Tile::kShared;
+  return memory.staged + chunk * kShared.chunk + row * kShared.chunk_row + channel * kShared.staged;
+}
+
+/// Reads V channels at `at.staged`, of a chunk whose rows have kRowBytes.
+template <class T, int kRowBytes, int V>
+__device__ __forceinline__ void load_staged(float (&v)[V], const Position& at) {
+  constexpr int kUnit = V * sizeof(T) < 16 ? V : 16 / static_cast<int>(sizeof(T));
+  BRAZE_UNROLL
+  for (int i = 0; i < V / kUnit; ++i) {
+    // The TMA moved 16 bytes within the swizzle's width: their index there ^ the row of 128 bytes.
+    const u32 address = shared_address(at.staged) + 16 * static_cast<u32>(i);
+    const u32 moved = address ^ ((address / 128 % (kRowBytes / 16)) * 16);
+    float x[kUnit];
+    load_vector<T, kUnit>(x, reinterpret_cast<const T*>(
+                                 at.staged + static_cast<int>(moved - shared_address(at.staged))));
+    BRAZE_UNROLL
+    for (int e = 0; e < kUnit; ++e) v[i * kUnit + e] = x[e];
+  }
+}
+
+/// A warp has read a stage or a chunk: tells who writes it.
+__device__ __forceinline__ void conv_sm90_release(Barrier* empty) {
+  if (threadIdx.x % 32 == 0) barrier_arrive(empty);
+}
+
+/// acc = the bias (in the order of columns), in one block of the cluster; zeros in the others.
+template <class Tile>
+__device__ __forceinline__ void conv_sm90_begin(float (&acc)[Tile::kProducts][Tile::kRegisters],
+                                                const float* bias, bool mine) {
+  bias += threadIdx.x % 4 * 2;
+  BRAZE_UNROLL
+  for (int j = 0; j < Tile::kChannels / 8; ++j) {
+    float x[2];
+    load_vector<float, 2>(x, bias + 8 * j);
+    BRAZE_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      BRAZE_UNROLL
+      for (int m = 0; m < Tile::kProducts; ++m) acc[m][4 * j + i] = mine ? x[i % 2] : 0.0f;
+    }
+  }
+  BRAZE_UNROLL
+  for (int m = 0; m < Tile::kProducts; ++m) wgmma_registers(acc[m]);
 }
 
 /// acc = the sum over the part's steps (one at least), for the warpgroup's pixels.
@@ -157,12 +235,11 @@ template <class Tile>
 __device__ __forceinline__ void conv_sm90_multiply(float (&acc)[Tile::kProducts][Tile::kRegisters],
                                                    const ConvSm90Memory<Tile>& memory,
                                                    Ring<Tile::kStages>& ring, int warpgroup,
-                                                   int steps) {
+                                                   const ConvSm90Part<Tile>& part) {
   const u64 activations = matrix_descriptor<Tile::kRowBytes>(
       shared_address(memory.activations + warpgroup * Tile::kProducts * 64 * Tile::kRowBytes));
   const u64 weights = matrix_descriptor<Tile::kRowBytes>(shared_address(memory.weights));
-  const auto multiply = [&](bool accumulate) {
-    barrier_wait(memory.full + ring.stage, ring.parity);
+  const auto multiply = [&] {
     const u64 a = activations + ring.stage * (Tile::kPixels * Tile::kRowBytes / 16);
     const u64 b = weights + ring.stage * (Tile::kChannels * Tile::kRowBytes / 16);
     wgmma_fence();
@@ -171,51 +248,38 @@ __device__ __forceinline__ void conv_sm90_multiply(float (&acc)[Tile::kProducts]
       BRAZE_UNROLL
       for (int k = 0; k < Tile::kRowBytes / 32; ++k) {
         wgmma<typename Tile::Element>(acc[m], a + m * (64 * Tile::kRowBytes / 16) + 2 * k,
-                                      b + 2 * k, accumulate || k > 0);
+                                      b + 2 * k, true);
       }
     }
     wgmma_commit();
   };
-  multiply(false);
+  barrier_wait(memory.full + ring.stage, ring.parity);
+  conv_sm90_begin<Tile>(acc, memory.bias + ring.stage * Tile::kChannels, part.rank == 0);
+  multiply();
   int before = ring.stage;
   ring.next();
-  for (int step = 1; step < steps; ++step) {
-    multiply(true);
+  for (int step = part.begin + 1; step < part.end; ++step) {
+    barrier_wait(memory.full + ring.stage, ring.parity);
+    multiply();
     wgmma_wait<1>();
-    conv_sm90_release<Tile>(memory, before);
+    conv_sm90_release(memory.empty + before);
     before = ring.stage;
     ring.next();
   }
   wgmma_wait<0>();
   BRAZE_UNROLL
-  for (int m = 0; m < Tile::kProducts; ++m) wgmma_results(acc[m]);
-  conv_sm90_release<Tile>(memory, before);
+  for (int m = 0; m < Tile::kProducts; ++m) wgmma_registers(acc[m]);
+  conv_sm90_release(memory.empty + before);
 }
 
-/// Four lanes t hold, of each of four groups i of 8 channels, channels 2 t and 2 t + 1 in a[i]:
-/// lane t gets all 8 of group t in v.
-__device__ __forceinline__ void transpose_quad(float (&v)[8], const float (&a)[4][2]) {
-  const bool odd = threadIdx.x % 2 != 0, high = threadIdx.x / 2 % 2 != 0;
-  float pair[2][4];  // groups of this lane's parity: channels of two lanes
+/// Channels 8 t to 8 t + 7 of a group of 32, of row 8 h + g, that lane 4 g + t has: the weights'
+/// rows are dealt to the columns of the product so that they lie in one lane.
+template <class Tile>
+__device__ __forceinline__ void conv_sm90_vector(float (&v)[8],
+                                                 const float (&acc)[Tile::kRegisters], int group,
+                                                 int h) {
   BRAZE_UNROLL
-  for (int i = 0; i < 2; ++i) {
-    BRAZE_UNROLL
-    for (int e = 0; e < 2; ++e) {
-      const float keep = odd ? a[2 * i + 1][e] : a[2 * i][e];
-      const float send = odd ? a[2 * i][e] : a[2 * i + 1][e];
-      const float got = __shfl_xor_sync(0xffffffffu, send, 1);
-      pair[i][e] = odd ? got : keep;
-      pair[i][2 + e] = odd ? keep : got;
-    }
-  }
-  BRAZE_UNROLL
-  for (int e = 0; e < 4; ++e) {
-    const float keep = high ? pair[1][e] : pair[0][e];
-    const float send = high ? pair[0][e] : pair[1][e];
-    const float got = __shfl_xor_sync(0xffffffffu, send, 2);
-    v[e] = high ? got : keep;
-    v[4 + e] = high ? keep : got;
-  }
+  for (int i = 0; i < 8; ++i) v[i] = acc[(group * 4 + i / 2) * 4 + 2 * h + i % 2];
 }
 
 /// A pixel of all images; the first one, if there is no such pixel.
@@ -239,10 +303,10 @@ struct Vectors {
   bool exists[kCount];
 
   __device__ __forceinline__ void place(const ConvSm90Parameters& p, int i, const Pixel& pixel,
-                                        int channel) {
+                                        int channel, const unsigned char* staged) {
     exists[i] = pixel.exists && channel < p.y.padded;
     if (!exists[i]) channel = 0;
-    at[i] = {pixel.n, pixel.at, channel, min(8, p.y.channels - channel)};
+    at[i] = {pixel.n, pixel.at, channel, min(8, p.y.channels - channel), staged};
   }
   __device__ __forceinline__ void finish(const ConvSm90Parameters& p) {
     BRAZE_UNROLL
@@ -254,36 +318,40 @@ struct Vectors {
   }
 };
 
-/// Epilogue and store of whole sums, from registers. `pixel` is that of the product's first row for
-/// the warp.
+/// Epilogue and store of whole sums, from registers. `row` is that of the warp's first product in
+/// the tile, which begins at `pixel`.
 template <class Tile, class Epilogue, class Result, Store kStore>
-__device__ __forceinline__ void conv_sm90_finish(const ConvSm90Parameters& p,
-                                                 const float (&acc)[Tile::kRegisters], int pixel,
-                                                 int channel) {
+__device__ __forceinline__ void conv_sm90_finish(
+    const ConvSm90Parameters& p, const ConvSm90Memory<Tile>& memory, Ring<Tile::kChunks>& staged,
+    const float (&acc)[Tile::kProducts][Tile::kRegisters], int pixel, int row, int channel) {
   const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
-  const Pixel pixels[2] = {{p, pixel + g}, {p, pixel + g + 8}};
-  // Groups of 32 channels. With 4, 256 threads have 32 KiB of an operand on its way, about what the
-  // bandwidth of DRAM times its latency is for a multiprocessor: where registers are left for it.
+  // Groups of 32 channels: as many at a time as a chunk has.
   constexpr int kGroups = Tile::kChannels / 32;
-  constexpr bool kAll =
-      Tile::kWarpgroups == 2 && Tile::kProducts == 1 && kGroups <= 4 && kStore == Store::kVector;
-  constexpr int kTogether = kAll ? kGroups : (kGroups % 2 == 0 ? 2 : 1);
+  constexpr int kTogether =
+      Tile::kStagesOperand ? Tile::kShared.chunk_channels / 32 : (kGroups % 2 == 0 ? 2 : 1);
   BRAZE_UNROLL
   for (int q = 0; q < kGroups; q += kTogether) {
-    Vectors<Epilogue, Result, kStore, 2 * kTogether> vectors;
+    if constexpr (Tile::kStagesOperand)
+      barrier_wait(memory.staged_full + staged.stage, staged.parity);
     BRAZE_UNROLL
-    for (int i = 0; i < 2 * kTogether; ++i) {
-      const int group = q + i / 2, h = i % 2;
-      float a[4][2];
+    for (int m = 0; m < Tile::kProducts; ++m) {
+      const int rows[2] = {row + 64 * m + g, row + 64 * m + g + 8};
+      const Pixel pixels[2] = {{p, pixel + rows[0]}, {p, pixel + rows[1]}};
+      Vectors<Epilogue, Result, kStore, 2 * kTogether> vectors;
       BRAZE_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        a[j][0] = acc[(group * 4 + j) * 4 + 2 * h];
-        a[j][1] = acc[(group * 4 + j) * 4 + 2 * h + 1];
+      for (int i = 0; i < 2 * kTogether; ++i) {
+        const int group = q + i / 2, h = i % 2;
+        conv_sm90_vector<Tile>(vectors.v[i], acc[m], group, h);
+        vectors.place(p, i, pixels[h], channel + group * 32 + t * 8,
+                      conv_sm90_staged(memory, staged.stage, rows[h], i / 2 * 32 + t * 8));
       }
-      transpose_quad(vectors.v[i], a);
-      vectors.place(p, i, pixels[h], channel + group * 32 + t * 8);
+      vectors.finish(p);
     }
-    vectors.finish(p);
+    if constexpr (Tile::kStagesOperand) {
+      __syncwarp();
+      conv_sm90_release(memory.staged_empty + staged.stage);
+      staged.next();
+    }
   }
 }
 
@@ -294,24 +362,22 @@ __device__ __forceinline__ void conv_sm90_send(const ConvSm90Memory<Tile>& memor
                                                int first_row) {
   constexpr int kRows = Tile::kPixels / Tile::kSplit;  // a multiple of 8
   const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
-  const bool odd = t % 2 != 0;
   BRAZE_UNROLL
   for (int h = 0; h < 2; ++h) {
     const int row = first_row + 8 * h + g;
     const u32 to = static_cast<u32>((first_row + 8 * h) / kRows);
     const u32 barrier = cluster_address(memory.exchanged, to);
-    // Lanes t and t ^ 1 swap halves of two groups of 8 channels: 4 adjacent ones for each.
-    const u32 begin =
-        cluster_address(memory.exchange + (rank * kRows + row % kRows) * Tile::kExchangePitch, to) +
-        4 * (odd ? 8 + 2 * (t - 1) : 2 * t);
+    const u32 begin = cluster_address(
+        memory.exchange + (rank * kRows + row % kRows) * Tile::kExchangePitch + 8 * t, to);
     BRAZE_UNROLL
-    for (int j = 0; j < Tile::kChannels / 8; j += 2) {
-      const float* const low = acc + j * 4 + 2 * h;
-      const float* const high = acc + (j + 1) * 4 + 2 * h;
-      const float x = __shfl_xor_sync(0xffffffffu, odd ? low[0] : high[0], 1);
-      const float y = __shfl_xor_sync(0xffffffffu, odd ? low[1] : high[1], 1);
-      cluster_store_async(begin + 32 * j, barrier, odd ? x : low[0], odd ? y : low[1],
-                          odd ? high[0] : x, odd ? high[1] : y);
+    for (int group = 0; group < Tile::kChannels / 32; ++group) {
+      float v[8];
+      conv_sm90_vector<Tile>(v, acc, group, h);
+      BRAZE_UNROLL
+      for (int half = 0; half < 2; ++half) {
+        cluster_store_async(begin + 128 * group + 16 * half, barrier, v[4 * half], v[4 * half + 1],
+                            v[4 * half + 2], v[4 * half + 3]);
+      }
     }
   }
 }
@@ -324,6 +390,9 @@ __device__ __forceinline__ void conv_sm90_finish_part(const ConvSm90Parameters& 
   constexpr int kRows = Tile::kPixels / Tile::kSplit, kGroups = Tile::kChannels / 8;
   constexpr int kCount = ceil_div(kRows * kGroups, Tile::kMathThreads);
   Vectors<Epilogue, Result, kStore, kCount> vectors;
+  if constexpr (Tile::kStagesOperand) {
+    for (int chunk = 0; chunk < Tile::kChunks; ++chunk) barrier_wait(memory.staged_full + chunk, 0);
+  }
   const int half = static_cast<int>(threadIdx.x) / 4 % 2;  // read first: banks are met once
   BRAZE_UNROLL
   for (int i = 0; i < kCount; ++i) {
@@ -348,7 +417,9 @@ __device__ __forceinline__ void conv_sm90_finish_part(const ConvSm90Parameters& 
       vectors.v[i][e] = half != 0 ? sum[1][e] : sum[0][e];
       vectors.v[i][4 + e] = half != 0 ? sum[0][e] : sum[1][e];
     }
-    vectors.place(p, i, {p, pixel + row}, channel + group * 8);
+    constexpr int kChunkGroups = Tile::kShared.chunk_channels / 8;
+    vectors.place(p, i, {p, pixel + row}, channel + group * 8,
+                  conv_sm90_staged(memory, group / kChunkGroups, row, group % kChunkGroups * 8));
     vectors.exists[i] = vectors.exists[i] && mine;
   }
   vectors.finish(p);
@@ -360,18 +431,16 @@ __device__ __forceinline__ void conv_sm90_compute(const ConvSm90Parameters& p,
                                                   const ConvSm90Memory<Tile>& memory,
                                                   const ConvSm90Part<Tile>& part, int warp) {
   Ring<Tile::kStages> ring;
+  Ring<Tile::kChunks> staged;
   float acc[Tile::kProducts][Tile::kRegisters];
   grid_dependency_wait();
   for (int tile = part.first_tile; tile < p.tiles; tile += part.stride) {
-    conv_sm90_multiply<Tile>(acc, memory, ring, warp / 4, part.end - part.begin);
+    conv_sm90_multiply<Tile>(acc, memory, ring, warp / 4, part);
     const int pixel = part.pixel(p, tile), channel = part.channel(p, tile);
     const int first_row = warp / 4 * (64 * Tile::kProducts) + warp % 4 * 16;
     if constexpr (Tile::kSplit == 1) {
-      BRAZE_UNROLL
-      for (int m = 0; m < Tile::kProducts; ++m) {
-        conv_sm90_finish<Tile, Epilogue, Result, kStore>(p, acc[m], pixel + first_row + 64 * m,
-                                                         channel);
-      }
+      conv_sm90_finish<Tile, Epilogue, Result, kStore>(p, memory, staged, acc, pixel, first_row,
+                                                       channel);
     } else {
       BRAZE_UNROLL
       for (int m = 0; m < Tile::kProducts; ++m)
@@ -396,6 +465,10 @@ __device__ __forceinline__ void conv_sm90(const ConvSm90Parameters& p) {
       barrier_init(memory.full + stage, 1);
       barrier_init(memory.empty + stage, Tile::kMathThreads / 32);
     }
+    for (int chunk = 0; chunk < Tile::kChunks; ++chunk) {
+      barrier_init(memory.staged_full + chunk, 1);
+      barrier_init(memory.staged_empty + chunk, Tile::kMathThreads / 32);
+    }
     if constexpr (Tile::kSplit > 1) barrier_init(memory.exchanged, 1);
     barrier_init_fence();
     if constexpr (Tile::kSplit > 1)
@@ -408,6 +481,9 @@ __device__ __forceinline__ void conv_sm90(const ConvSm90Parameters& p) {
   if (warp >= Tile::kMathThreads / 32) {
     if constexpr (Tile::kMovesRegisters) registers_down<Tile::kLoadRegisters>();
     if (threadIdx.x == Tile::kMathThreads) conv_sm90_load<Tile>(p, memory, part);
+    if constexpr (Tile::kStagesOperand) {
+      if (threadIdx.x == Tile::kMathThreads + 32) conv_sm90_load_staged<Tile>(p, memory, part);
+    }
     if constexpr (Tile::kSplit > 1) cluster_wait();
   } else {
     if constexpr (Tile::kMovesRegisters) registers_up<Tile::kMathRegisters>();

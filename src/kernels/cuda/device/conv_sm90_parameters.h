@@ -13,6 +13,8 @@ struct alignas(64) EncodedTensorMap {
 struct ConvSm90Parameters {
   EncodedTensorMap activations;  // [n, y, x, c] im2col, or [pixel, c] tiled
   EncodedTensorMap weights;      // [output, tap, channel block] tiled
+  EncodedTensorMap staged;       // [pixel, channel] tiled: the operand of the epilogue
+  const float* bias;             // of all channel tiles
   OutputParameters y;
   EpilogueParameters e;
   int pixels;         // of all images of the result
@@ -27,19 +29,28 @@ struct ConvSm90Parameters {
 };
 
 /// The shared memory of a block that works on `pixels` times `channels` accumulators, in steps of
-/// `row_bytes` of input channels, with its sums split over `split` blocks: {pixels, channels,
-/// row_bytes, split} gives the rest.
+/// `row_bytes` of input channels, with its sums split over `split` blocks, and stages an operand of
+/// the epilogue with elements of `staged` bytes (0: none), `blocks` of them on a multiprocessor:
+/// {pixels, channels, row_bytes, split, blocks, staged} gives the rest.
 struct ConvSm90Shared {
-  int pixels, channels, row_bytes, split;
-  // Two blocks share a multiprocessor where a tile needs one warpgroup only: one begins while the
-  // other ends.
-  int budget = (pixels == 64 && channels <= 128 ? 112 : 225) * 1024;
+  int pixels, channels, row_bytes, split, blocks, staged;
+  int budget = (blocks == 2 ? 112 : 225) * 1024;
   int stage = (pixels + channels) * row_bytes;
-  int exchange = split > 1 ? pixels*(channels + 16) * 4 : 0;
-  int barriers = 256;
-  int fit = (budget - exchange - barriers) / stage;
+  int exchange = split > 1 ? pixels*(channels + 4) * 4 : 0;
+  int barriers = 384;
+  // The operand comes in chunks of channels, at most a swizzle wide, for the pixels that the block
+  // finishes.
+  int chunk_channels = staged == 2 && channels % 64 == 0 ? 64 : 32;
+  int chunk_row = chunk_channels * staged;
+  int chunk = pixels / split * chunk_row;
+  int tile_chunks = channels / chunk_channels;
+  int most_chunks = split > 1 ? tile_chunks : 2 * tile_chunks;
+  int fit_chunks = chunk > 0 ? budget * 3 / 10 / chunk : 0;
+  int chunks = fit_chunks < most_chunks ? fit_chunks : most_chunks;
+  int bias = channels * 4;  // of a stage
+  int fit = (budget - exchange - barriers - chunks * chunk) / (stage + bias);
   int stages = fit < 12 ? fit : 12;
-  int bytes = stages * stage + exchange + barriers;
+  int bytes = stages * (stage + bias) + chunks * chunk + exchange + barriers;
 };
 
 }  // namespace braze::device

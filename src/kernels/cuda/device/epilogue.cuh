@@ -15,6 +15,8 @@ namespace braze::device {
 /// V adjacent channels of one pixel, of which the first `count` exist.
 struct Position {
   int n, pixel, channel, count;
+  /// Those of the staged operand in shared memory, where a kernel stages one.
+  const unsigned char* staged = nullptr;
 };
 
 /// How V channels of an operand are read: one value for all; at once (stride 1, aligned, and V of

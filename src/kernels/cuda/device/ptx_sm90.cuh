@@ -111,6 +111,14 @@ __device__ __forceinline__ void cluster_store_async(u32 to, u32 barrier, float x
 __device__ __forceinline__ void tma_prefetch(const void* map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
+/// A run of bytes, with no tensor: both ends at multiples of 16.
+__device__ __forceinline__ void bulk_load(void* to, const void* from, Barrier* barrier, u32 bytes) {
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::
+          "r"(shared_address(to)),
+      "l"(from), "r"(bytes), "r"(shared_address(barrier))
+      : "memory");
+}
 /// The box at (x, y): x along the innermost axis.
 __device__ __forceinline__ void tma_load_2d(void* to, const void* map, Barrier* barrier, int x,
                                             int y) {
@@ -178,9 +186,9 @@ template <int N>
 __device__ __forceinline__ void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
-/// After wgmma_wait: d is not read before here.
+/// After wgmma_wait: d is not read before here. Before wgmma_fence: d is written before here.
 template <int N>
-__device__ __forceinline__ void wgmma_results(float (&d)[N]) {
+__device__ __forceinline__ void wgmma_registers(float (&d)[N]) {
   BRAZE_UNROLL
   for (int i = 0; i < N; ++i) asm volatile("" : "+f"(d[i])::"memory");
 }
@@ -196,8 +204,11 @@ __device__ __forceinline__ void wgmma_results(float (&d)[N]) {
 #define BRAZE_R16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
 #define BRAZE_R32 BRAZE_R16 ", " "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define BRAZE_R48 BRAZE_R32 ", " "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define BRAZE_R56 BRAZE_R48 ", " "%48, %49, %50, %51, %52, %53, %54, %55"
 #define BRAZE_R64 BRAZE_R48 ", " "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
 #define BRAZE_R96 BRAZE_R64 ", " "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define BRAZE_R112 BRAZE_R96 ", " "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
+#define BRAZE_R120 BRAZE_R112 ", " "%112, %113, %114, %115, %116, %117, %118, %119"
 #define BRAZE_R128 BRAZE_R96 ", " "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
 #define BRAZE_WGMMA(shape, type, registers, a_at, b_at, p_at, transpose, ...)                     \
   asm volatile("{ .reg .pred p; setp.ne.b32 p, %" p_at ", 0;\n"                                   \
@@ -213,7 +224,7 @@ __device__ __forceinline__ void wgmma_results(float (&d)[N]) {
     BRAZE_WGMMA("m64n" n "k8", "tf32", registers, a_at, b_at, p_at, "", __VA_ARGS__)
 // clang-format on
 
-/// T is half, bfloat16 or tf32; columns are 32, 64, 96, 128, 192 or 256.
+/// T is half, bfloat16 or tf32; columns are 32, 64, 96, 112, 128, 192, 224, 240 or 256.
 template <class T, int kRegisters>
 __device__ __forceinline__ void wgmma(float (&d)[kRegisters], u64 a, u64 b, bool accumulate) {
   if constexpr (kRegisters == 16) {
@@ -222,12 +233,20 @@ __device__ __forceinline__ void wgmma(float (&d)[kRegisters], u64 a, u64 b, bool
     BRAZE_WGMMA_N("64", BRAZE_R32, "32", "33", "34", BRAZE_D32(0));
   } else if constexpr (kRegisters == 48) {
     BRAZE_WGMMA_N("96", BRAZE_R48, "48", "49", "50", BRAZE_D32(0), BRAZE_D16(32));
+  } else if constexpr (kRegisters == 56) {
+    BRAZE_WGMMA_N("112", BRAZE_R56, "56", "57", "58", BRAZE_D32(0), BRAZE_D16(32), BRAZE_D8(48));
+  } else if constexpr (kRegisters == 112) {
+    BRAZE_WGMMA_N("224", BRAZE_R112, "112", "113", "114", BRAZE_D64(0), BRAZE_D32(64),
+                  BRAZE_D16(96));
+  } else if constexpr (kRegisters == 120) {
+    BRAZE_WGMMA_N("240", BRAZE_R120, "120", "121", "122", BRAZE_D64(0), BRAZE_D32(64),
+                  BRAZE_D16(96), BRAZE_D8(112));
   } else if constexpr (kRegisters == 64) {
     BRAZE_WGMMA_N("128", BRAZE_R64, "64", "65", "66", BRAZE_D64(0));
   } else if constexpr (kRegisters == 96) {
     BRAZE_WGMMA_N("192", BRAZE_R96, "96", "97", "98", BRAZE_D64(0), BRAZE_D32(64));
   } else {
-    static_assert(kRegisters == 128, "wgmma has 32, 64, 96, 128, 192 or 256 columns");
+    static_assert(kRegisters == 128, "no such width is written down");
     BRAZE_WGMMA_N("256", BRAZE_R128, "128", "129", "130", BRAZE_D64(0), BRAZE_D64(64));
   }
 }
