@@ -4,10 +4,26 @@ namespace braze::device {
 
 struct Epilogue {
   template <int V>
+  struct Constants {
+    float x0[V];
+  };
+  template <int V>
+  static __device__ __forceinline__ void load(Constants<V>& c, const EpilogueParameters& e,
+                                              int channel) {
+    load_vector<float, V>(c.x0, static_cast<const float*>(e.operand[0].data) + channel);
+  }
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at, const Constants<V>& c) {
+    { const auto& x = c.x0; BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
+    {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
+  }
+  template <int V>
   static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
                                                const Position& at) {
-    { float x[V]; load_operand<float, Access::kVector>(x, e.operand[0], at); BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
-    {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
+    Constants<V> c;
+    load(c, e, at.channel);
+    apply(v, e, at, c);
   }
 };
 
@@ -16,6 +32,6 @@ struct Epilogue {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(128, 1)
-conv_sm80_7762fade408ddb6c(const __grid_constant__ ProductParameters p) {
+conv_sm80_8ae7018323653c52(const __grid_constant__ ProductParameters p) {
   product<MmaTile<half, 64, 64, 2, 2, 128, false>, half, Rows::kWindows, Load::kAsync, half, Load::kAsync, 3, true, half, Store::kVector, 8, Finish::kChannels, Epilogue>(p);
 }

@@ -4,8 +4,22 @@ namespace braze::device {
 
 struct Epilogue {
   template <int V>
+  struct Constants {
+  };
+  template <int V>
+  static __device__ __forceinline__ void load(Constants<V>& c, const EpilogueParameters& e,
+                                              int channel) {
+  }
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at, const Constants<V>& c) {
+  }
+  template <int V>
   static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
                                                const Position& at) {
+    Constants<V> c;
+    load(c, e, at.channel);
+    apply(v, e, at, c);
   }
 };
 
@@ -14,6 +28,6 @@ struct Epilogue {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(64, 1)
-conv_depthwise_b8797341b0f51a5f(const __grid_constant__ ConvDepthwiseParameters p) {
+conv_depthwise_2813b628f2233a66(const __grid_constant__ ConvDepthwiseParameters p) {
   conv_depthwise_window<half, half, half, 3, 3, 1, 4, 4, u32, 64, Epilogue>(p);
 }

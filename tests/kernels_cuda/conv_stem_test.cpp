@@ -1,6 +1,6 @@
 // Convolution of few channels on the emulated GPU, against the interpreter.
-#include "exec/cuda/nvrtc.hpp"
 #include "kernels_cuda/conv_cases.hpp"
+#include "kernels_cuda/nvrtc_for.hpp"
 
 namespace braze::cuda::testing {
 namespace {
@@ -161,15 +161,10 @@ TEST_P(ConvStem, WhatItLeavesToOthers) {
 }
 
 TEST_P(ConvStem, CompilesForItsDevice) {
-  std::shared_ptr<const Nvrtc> nvrtc;
-  try {
-    nvrtc = open_nvrtc(SearchPath::of_process());
-  } catch (const Exception& failure) {
-    GTEST_SKIP() << failure.what();
-  }
   const int sm = GetParam().sm;
-  if (std::find(nvrtc->archs.begin(), nvrtc->archs.end(), sm) == nvrtc->archs.end())
-    GTEST_SKIP() << "this NVRTC does not know sm_" << sm;
+  std::string why;
+  const std::shared_ptr<const Nvrtc> nvrtc = nvrtc_for(sm, why);
+  if (nvrtc == nullptr) GTEST_SKIP() << why;
   std::vector<std::string> sources;
   const auto add = [&](const ConvCase& c) {
     std::set<std::string> distinct;

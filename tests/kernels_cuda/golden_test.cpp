@@ -70,6 +70,18 @@ std::vector<std::pair<std::string, std::string>> golden() {
   add("conv_simt_clip_gate", conv_kernel(conv_simt(), 80, c));
   add("conv_sm90_tf32_clip_gate", conv_kernel(conv_sm90(), 90, c, true));
   add("gemm_sm80_relu", gemm_kernel(80));
+  ConvCase first;
+  first.x = {1, 3, 64, 64};
+  first.outputs = 64;
+  first.kernel = {7, 7}, first.strides = {2, 2}, first.begin = first.end = {3, 3};
+  first.after = 1;
+  add("conv_stem_relu", conv_kernel(conv_stem(), 90, first));
+  ConvCase gate;
+  gate.x = {1, 96, 1, 1};
+  gate.outputs = 1152;
+  gate.kernel = {1, 1}, gate.begin = gate.end = {0, 0};
+  gate.after = 8;
+  add("matrix_vector_silu", conv_kernel(matrix_vector(), 90, gate));
   for (const Representative& one : representatives(90)) {
     for (const char* name :
          {"chain_float", "max_pool_float16", "mean_float16", "softmax_float", "linear_float16",

@@ -1,6 +1,6 @@
 // Products of a few rows on the emulated GPU, against the interpreter.
-#include "exec/cuda/nvrtc.hpp"
 #include "kernels_cuda/conv_cases.hpp"
+#include "kernels_cuda/nvrtc_for.hpp"
 
 namespace braze::cuda::testing {
 namespace {
@@ -139,15 +139,10 @@ TEST_P(MatrixVector, WhatItLeavesToOthers) {
 }
 
 TEST_P(MatrixVector, CompilesForItsDevice) {
-  std::shared_ptr<const Nvrtc> nvrtc;
-  try {
-    nvrtc = open_nvrtc(SearchPath::of_process());
-  } catch (const Exception& failure) {
-    GTEST_SKIP() << failure.what();
-  }
   const int sm = GetParam().sm;
-  if (std::find(nvrtc->archs.begin(), nvrtc->archs.end(), sm) == nvrtc->archs.end())
-    GTEST_SKIP() << "this NVRTC does not know sm_" << sm;
+  std::string why;
+  const std::shared_ptr<const Nvrtc> nvrtc = nvrtc_for(sm, why);
+  if (nvrtc == nullptr) GTEST_SKIP() << why;
   std::vector<std::string> sources;
   for (const std::int64_t rows : {1, 2, 8, 16, 32}) {
     if (rows > 8 && !on_tensor_cores()) continue;

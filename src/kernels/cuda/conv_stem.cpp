@@ -177,7 +177,9 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const double seconds = (kBegin + std::max(each * latency, on_one * busy)) / kClock;
   const double peak = dtype == DType::kFloat32 ? device.flops_tf32 : device.flops_fp16;
   const double efficiency = std::clamp(problem.flops() / peak / seconds, 1e-6, 1.0);
-  return cpu::streaming_work(graph, group, problem.flops(), efficiency);
+  Work work = cpu::streaming_work(graph, group, problem.flops(), efficiency);
+  work.units = static_cast<double>(blocks * tiles.columns);
+  return work;
 }
 
 /// Weights as the lanes of a warp read them: [column tile][step][pair of products][lane][16 bytes].

@@ -285,7 +285,7 @@ std::string EpilogueEmitter::add_operand(ValueId id, const Shape& result) {
     // As fp32, with room for a whole vector behind the last channel.
     const bool dense_channels = strides.channel == 1 && strides.pixel == 0 && strides.n == 0;
     operands_.push_back(add_floats(to_, *value.constant, dense_channels ? 32 : 1));
-    if (dense_channels) access = "kVector";
+    if (dense_channels) return add_channels();
   } else {
     operands_.push_back(address_of(plan_, kernel_.group, id, to_));
     const ValueId loaded = loaded_value(plan_, kernel_.group, id);
@@ -300,6 +300,14 @@ std::string EpilogueEmitter::add_operand(ValueId id, const Shape& result) {
                      access, operands_.size() - 1);
 }
 
+/// The last operand is a constant along channels: the statement that names V of them x.
+std::string EpilogueEmitter::add_channels() {
+  const std::size_t index = operands_.size() - 1;
+  parameters_.operand[index].stride_channel = 1;
+  constants_.push_back(index);
+  return fmt::format("const auto& x = c.x{};", index);
+}
+
 void EpilogueEmitter::add_line(const std::string& expression, const std::string& load) {
   body_ += fmt::format("    {{ {} BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = {}; }}\n", load,
                        expression);
@@ -307,23 +315,20 @@ void EpilogueEmitter::add_line(const std::string& expression, const std::string&
 
 void EpilogueEmitter::add_bias(ValueId bias) {
   if (bias == kNoValue) return;
-  Shape along_channels(result_.size() - 1, 1);
-  along_channels[0] = plan_.graph.value(bias).shape[0];
   const Value& value = plan_.graph.value(bias);
   ensure(operands_.size() < device::kMaxOperands, "an epilogue's operands fit its parameters");
-  const char* type = "float";
-  const char* access = "kVector";
+  std::string load;
   if (value.is_constant()) {
     operands_.push_back(add_floats(to_, *value.constant, 32));
+    load = add_channels();
   } else {
     operands_.push_back(address_of(plan_, kernel_.group, bias, to_));
-    type = device_type(plan_.graph.value(loaded_value(plan_, kernel_.group, bias)).dtype);
-    access = "kEach";
+    parameters_.operand[operands_.size() - 1].stride_channel = 1;
+    const ValueId loaded = loaded_value(plan_, kernel_.group, bias);
+    load = fmt::format("float x[V]; load_operand<{}, Access::kEach>(x, e.operand[{}], at);",
+                       device_type(plan_.graph.value(loaded).dtype), operands_.size() - 1);
   }
-  parameters_.operand[operands_.size() - 1].stride_channel = 1;
-  add_line("add(v[i], x[i])",
-           fmt::format("float x[V]; load_operand<{}, Access::{}>(x, e.operand[{}], at);", type,
-                       access, operands_.size() - 1));
+  add_line("add(v[i], x[i])", load);
   label_ += "_bias";
 }
 
@@ -351,14 +356,38 @@ void EpilogueEmitter::add_steps(const Group::Member& member) {
 }
 
 std::string EpilogueEmitter::source(std::string_view name) const {
+  std::string members, loads;
+  for (const std::size_t index : constants_) {
+    members += fmt::format("    float x{}[V];\n", index);
+    loads += fmt::format(
+        "    load_vector<float, V>(c.x{0}, static_cast<const float*>(e.operand[{0}].data) + "
+        "channel);\n",
+        index);
+  }
   return fmt::format(
       "struct {} {{\n"
       "  template <int V>\n"
+      "  struct Constants {{\n"
+      "{}  }};\n"
+      "  template <int V>\n"
+      "  static __device__ __forceinline__ void load(Constants<V>& c, const EpilogueParameters& "
+      "e,\n"
+      "                                              int channel) {{\n"
+      "{}  }}\n"
+      "  template <int V>\n"
+      "  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,\n"
+      "                                               const Position& at, const Constants<V>& c) "
+      "{{\n"
+      "{}  }}\n"
+      "  template <int V>\n"
       "  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,\n"
       "                                               const Position& at) {{\n"
-      "{}  }}\n"
+      "    Constants<V> c;\n"
+      "    load(c, e, at.channel);\n"
+      "    apply(v, e, at, c);\n"
+      "  }}\n"
       "}};\n",
-      name, body_);
+      name, members, loads, body_);
 }
 
 void EpilogueEmitter::point(Parameters& parameters, device::EpilogueParameters& block) const {

@@ -89,6 +89,7 @@ class EpilogueEmitter {
   std::string add_value(double value);
   std::string add_operand(ValueId id, const Shape& result);
   std::optional<StagedOperand> stageable(ValueId id, const Shape& result);
+  std::string add_channels();
   void add_line(const std::string& expression, const std::string& load);
 
   const Plan& plan_;
@@ -100,6 +101,7 @@ class EpilogueEmitter {
   std::string label_;
   device::EpilogueParameters parameters_{};
   std::vector<Address> operands_;
+  std::vector<std::size_t> constants_;  // operands that are constants along channels
   int values_ = 0;
   std::function<int(DType)> staged_row_;
   std::int64_t most_staged_bytes_ = 4;

@@ -172,6 +172,7 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
                       : problem.dtype == DType::kFloat32 ? device.flops_fp32
                                                          : device.flops_fp16;
   work.efficiency = std::clamp(flops / peak * 1e6 / us, 1e-9, 1.0);
+  work.units = blocks;
   return work;
 }
 

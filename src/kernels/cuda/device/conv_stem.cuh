@@ -219,11 +219,27 @@ __device__ __forceinline__ void stem_multiply(float (&sum)[Tile::kM][Tile::kN][4
   }
 }
 
+/// The constants of the lane's channels. Tiles of few sums have registers for them all along; else
+/// they are loaded when a tile's sums are there.
+template <class Tile, class Epilogue>
+struct StemConstants {
+  static constexpr bool kEarly = Tile::kM * Tile::kN <= 8;
+  typename Epilogue::template Constants<8> group[Tile::kGroups];
+  __device__ __forceinline__ void load(const ConvStemParameters& p, int first_channel) {
+    BRAZE_UNROLL
+    for (int q = 0; q < Tile::kGroups; ++q) {
+      const int channel = first_channel + q * 32 + static_cast<int>(threadIdx.x) % 4 * 8;
+      Epilogue::load(group[q], p.e, channel < p.y.padded ? channel : 0);
+    }
+  }
+};
+
 /// Epilogue and store, a group of 32 channels at a time: what the epilogue reads of all of the
 /// lane's pixels is on its way before the first is stored.
 template <class Tile, class Y, Store kStore, class Epilogue>
 __device__ __forceinline__ void stem_finish(const ConvStemParameters& p, const StemPlace& place,
                                             const float (&sum)[Tile::kM][Tile::kN][4],
+                                            const StemConstants<Tile, Epilogue>& constants,
                                             int first_row, int first_channel) {
   const int g = static_cast<int>(threadIdx.x) % 32 / 4, t = static_cast<int>(threadIdx.x) % 4;
   BRAZE_UNROLL
@@ -248,7 +264,7 @@ __device__ __forceinline__ void stem_finish(const ConvStemParameters& p, const S
       }
     }
     BRAZE_UNROLL
-    for (int i = 0; i < kCount; ++i) Epilogue::apply(v[i], p.e, at[i]);
+    for (int i = 0; i < kCount; ++i) Epilogue::apply(v[i], p.e, at[i], constants.group[q]);
     BRAZE_UNROLL
     for (int i = 0; i < kCount; ++i) {
       if (exists[i]) store_result<Y, kStore, 8>(v[i], p.y, at[i]);
@@ -285,6 +301,8 @@ __device__ __forceinline__ void conv_stem(const ConvStemParameters& p) {
   const unsigned char* const a = patch + warp * Tile::kM * kSizes.stride_h * Tile::kRowBytes +
                                  lane / 4 * Tile::kPixelBytes + lane % 4 * 4;
   const auto* const b = reinterpret_cast<const Vector<u32, 4>*>(shared) + lane;
+  StemConstants<Tile, Epilogue> constants;
+  if constexpr (constants.kEarly) constants.load(p, column_tile * Tile::kOutputs);
   grid_dependency_wait();
 
   const int stride = static_cast<int>(gridDim.x) / p.column_tiles;
@@ -296,7 +314,8 @@ __device__ __forceinline__ void conv_stem(const ConvStemParameters& p) {
     float sum[Tile::kM][Tile::kN][4];
     stem_multiply<Tile>(sum, a, b, mask);
     __syncthreads();  // before the next patch is written
-    stem_finish<Tile, Y, kStore, Epilogue>(p, place, sum, warp * Tile::kM,
+    if constexpr (!constants.kEarly) constants.load(p, column_tile * Tile::kOutputs);
+    stem_finish<Tile, Y, kStore, Epilogue>(p, place, sum, constants, warp * Tile::kM,
                                            column_tile * Tile::kOutputs);
   }
 }

@@ -1,9 +1,15 @@
 // Operands of an epilogue, and the store after it. The epilogue itself is emitted:
 //
 //   struct Epilogue {
-//     template <int V>
+//     template <int V> struct Constants;  // those that depend on the channel only
+//     static __device__ void load(Constants<V>& c, const EpilogueParameters& e, int channel);
+//     static __device__ void apply(float (&v)[V], const EpilogueParameters& e, const Position& at,
+//                                  const Constants<V>& c);  // of at.channel
 //     static __device__ void apply(float (&v)[V], const EpilogueParameters& e, const Position& at);
 //   };
+//
+// Constants are no kernel's result: they may be loaded before a kernel's turn, and once for several
+// pixels.
 #pragma once
 
 #include "braze/epilogue_parameters.h"
@@ -20,18 +26,15 @@ struct Position {
 };
 
 /// How V channels of an operand are read: one value for all; at once (stride 1, aligned, and V of
-/// them may be read even where fewer exist); so too, and the same ones for all pixels of all
-/// images, which need not be read again for the next; or one by one.
-enum class Access { kOne, kVector, kChannels, kEach };
+/// them may be read even where fewer exist); or one by one.
+enum class Access { kOne, kVector, kEach };
 
 template <class T, Access kAccess, int V>
 __device__ __forceinline__ void load_operand(float (&v)[V], const EpilogueOperand& operand,
                                              const Position& at) {
   const T* const p = static_cast<const T*>(operand.data) + at.n * operand.stride_n +
                      at.pixel * operand.stride_pixel;
-  if constexpr (kAccess == Access::kChannels) {
-    load_vector<T, V>(v, static_cast<const T*>(operand.data) + at.channel);
-  } else if constexpr (kAccess == Access::kOne) {
+  if constexpr (kAccess == Access::kOne) {
     const float x = to_float(*p);
     BRAZE_UNROLL
     for (int i = 0; i < V; ++i) v[i] = x;

@@ -138,13 +138,14 @@ __device__ __forceinline__ Register4 load_of_row(const In* row, int k, int depth
 
 /// Epilogue and store of a finished sum.
 template <class Y, class Epilogue>
-__device__ __forceinline__ void finish_output(const MatrixVectorParameters& p, float sum, int row,
-                                              int output) {
+__device__ __forceinline__ void finish_output(
+    const MatrixVectorParameters& p, float sum, int row, int output,
+    const typename Epilogue::template Constants<1>& constants) {
   if (output >= p.y.channels) return;
   float v[1] = {sum * p.alpha};
   const int n = row / p.y.pixels;
   const Position at{n, row - n * p.y.pixels, output, 1};
-  Epilogue::apply(v, p.e, at);
+  Epilogue::apply(v, p.e, at, constants);
   store_result<Y, Store::kEach, 1>(v, p.y, at);
 }
 
@@ -219,6 +220,11 @@ __device__ __forceinline__ void matrix_vector(const MatrixVectorParameters& p) {
     __syncthreads();
     cluster_arrive();
   }
+  // Threads finish one output each, of several rows.
+  static_assert(kThreads % kOutputs == 0, "a thread's outputs are the same of all rows");
+  const int output = static_cast<int>(threadIdx.x) % kOutputs;
+  typename Epilogue::template Constants<1> constants;
+  Epilogue::load(constants, p.e, min(first_tile * kVectorTile + output, p.y.channels - 1));
   grid_dependency_wait();
   load_rows(even, part);
   for (int group = part;;) {
@@ -246,8 +252,9 @@ __device__ __forceinline__ void matrix_vector(const MatrixVectorParameters& p) {
   };
   if constexpr (kSplit == 1) {
     for (int i = static_cast<int>(threadIdx.x); i < p.rows * kOutputs; i += kThreads) {
-      const int row = i / kOutputs, output = i % kOutputs;
-      finish_output<Y, Epilogue>(p, sum_of(row, output), row, first_tile * kVectorTile + output);
+      const int row = i / kOutputs;
+      finish_output<Y, Epilogue>(p, sum_of(row, output), row, first_tile * kVectorTile + output,
+                                 constants);
     }
   } else {
     // To the cluster's first block, which adds them up in order of the blocks.
@@ -256,10 +263,9 @@ __device__ __forceinline__ void matrix_vector(const MatrixVectorParameters& p) {
     const u32 barrier = cluster_address(exchanged, 0);
     const u32 to = cluster_address(all + rank * p.rows * kOutputs, 0);
     for (int i = static_cast<int>(threadIdx.x) * 4; i < p.rows * kOutputs; i += kThreads * 4) {
-      const int row = i / kOutputs, output = i % kOutputs;
-      cluster_store_async(to + static_cast<u32>(i) * 4, barrier, sum_of(row, output),
-                          sum_of(row, output + 1), sum_of(row, output + 2),
-                          sum_of(row, output + 3));
+      const int row = i / kOutputs, begin = i % kOutputs;
+      cluster_store_async(to + static_cast<u32>(i) * 4, barrier, sum_of(row, begin),
+                          sum_of(row, begin + 1), sum_of(row, begin + 2), sum_of(row, begin + 3));
     }
     if (rank != 0) return;
     barrier_wait_cluster(exchanged, 0);
@@ -267,7 +273,8 @@ __device__ __forceinline__ void matrix_vector(const MatrixVectorParameters& p) {
       float sum = 0;
       BRAZE_UNROLL
       for (int block = 0; block < kSplit; ++block) sum += all[block * p.rows * kOutputs + i];
-      finish_output<Y, Epilogue>(p, sum, i / kOutputs, first_tile * kVectorTile + i % kOutputs);
+      finish_output<Y, Epilogue>(p, sum, i / kOutputs, first_tile * kVectorTile + output,
+                                 constants);
     }
   }
 }
