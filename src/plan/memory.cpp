@@ -216,8 +216,8 @@ class MemoryPlanner {
     constexpr std::size_t kSeeds = 64;
     std::vector<std::size_t> by_size(blocks_.size());
     std::iota(by_size.begin(), by_size.end(), std::size_t{0});
-    std::stable_sort(by_size.begin(), by_size.end(), [this](std::size_t a, std::size_t b) {
-      return blocks_[a].bytes > blocks_[b].bytes;
+    std::sort(by_size.begin(), by_size.end(), [this](std::size_t a, std::size_t b) {
+      return std::tuple(-blocks_[a].bytes, a) < std::tuple(-blocks_[b].bytes, b);
     });
     std::int64_t most = 0;
     for (std::size_t seed = 0; seed < std::min(kSeeds, by_size.size()); ++seed) {

@@ -50,8 +50,9 @@ class StreamPlanner {
     for (std::int32_t at = -1; at < count_; ++at) {
       if (std::optional<Fork> fork = consider(at)) forks.push_back(std::move(*fork));
     }
-    std::stable_sort(forks.begin(), forks.end(),
-                     [](const Fork& a, const Fork& b) { return a.gain_us > b.gain_us; });
+    std::sort(forks.begin(), forks.end(), [](const Fork& a, const Fork& b) {
+      return a.gain_us != b.gain_us ? a.gain_us > b.gain_us : a.streams < b.streams;
+    });
     std::vector<bool> taken(plan_.kernels.size(), false);
     for (const Fork& fork : forks) take(fork, taken);
   }
@@ -59,7 +60,7 @@ class StreamPlanner {
  private:
   KernelPlan& kernel(std::int32_t k) { return plan_.kernels[static_cast<std::size_t>(k)]; }
   /// Slot of a kernel where the beginning, -1, has one too.
-  static std::size_t slot(std::int32_t k) { return static_cast<std::size_t>(k + 1); }
+  static std::size_t slot(std::int32_t k) { return static_cast<std::size_t>(k) + 1; }
 
   void find_readers() {
     readers_.resize(plan_.kernels.size() + 1);
@@ -132,7 +133,8 @@ class StreamPlanner {
 
   /// Multiprocessors that a kernel keeps busy.
   [[nodiscard]] double units(const KernelPlan& kernel) const {
-    if (kernel.family == "host") return plan_.device.units;
+    if (kernel.kind == KernelKind::kReference || kernel.backend == "cudnn")
+      return plan_.device.units;
     if (kernel.work.units > 0) return kernel.work.units;
     std::int64_t elements = 0;
     for (const auto* ids : {&kernel.group.inputs, &kernel.group.outputs}) {
@@ -151,8 +153,9 @@ class StreamPlanner {
       for (const std::int32_t k : kernels) us += kernel(k).est_us;
       return us;
     };
-    std::stable_sort(parts.begin(), parts.end(),
-                     [&](const auto& a, const auto& b) { return time(a) > time(b); });
+    std::sort(parts.begin(), parts.end(), [&](const auto& a, const auto& b) {
+      return time(a) != time(b) ? time(a) > time(b) : a < b;
+    });
     std::optional<Fork> best;
     const auto most = std::min(parts.size(), static_cast<std::size_t>(most_));
     for (std::size_t streams = 2; streams <= most; ++streams) {

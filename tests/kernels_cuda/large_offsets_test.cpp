@@ -104,7 +104,8 @@ std::vector<Tensor> run_far_apart(const Plan& plan, const Row& row,
   launch.parameters = kernel.parameters;
   for (const Pointer& pointer : kernel.pointers) {
     std::byte* const value = locate(pointer.address);
-    std::memcpy(launch.parameters.data() + pointer.at, &value, sizeof value);
+    std::memcpy(launch.parameters.data() + pointer.at, static_cast<const void*>(&value),
+                sizeof value);
   }
   for (const TensorMap& map : kernel.maps) {
     const auto bytes = gpu.encode(map, locate(map.address));
