@@ -266,12 +266,12 @@ api::Function DriverModule::function(const Kernel& kernel) const {
   const auto [found, added] = entries_.try_emplace(kernel.entry);
   Entry& entry = found->second;
   if (added) {
-    entry.shared_bytes = kSharedWithoutOptIn;
     const api::Result result =
         driver.module_get_function(&entry.function, module_, kernel.entry.c_str());
     if (result != api::kSuccess) entries_.erase(found);
     context_->check(result, "looking for the kernel {} in {}", kernel.entry, name_);
   }
+  // Also below 48 KiB, to which static shared memory counts too.
   if (kernel.shared_bytes > entry.shared_bytes) {
     context_->check(
         driver.func_set_attribute(entry.function, api::FunctionAttribute::kMaxDynamicSharedBytes,
