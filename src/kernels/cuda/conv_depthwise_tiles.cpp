@@ -69,8 +69,7 @@ int registers(const DepthwiseProblem& problem, const DepthwiseTile& tile) {
   const int words = (tile.vector * problem.x_bytes + 3) / 4;
   const int wide = columns(problem, tile.pixels);
   if (tile.rows == 1) {
-    return taps * words + problem.kernel[0] * wide * words + 2 * tile.pixels * tile.vector +
-           (wide + problem.kernel[1]) * tile.vector + 30;
+    return taps * words + problem.kernel[0] * wide * words + 2 * tile.pixels * tile.vector + 30;
   }
   const int lines = problem.stride[0];
   return taps * tile.vector + overlapping(problem) * tile.pixels * tile.vector +
