@@ -5,17 +5,14 @@ namespace braze::device {
 struct Epilogue {
   template <int V>
   struct Constants {
-    float x0[V];
   };
   template <int V>
   static __device__ __forceinline__ void load(Constants<V>& c, const EpilogueParameters& e,
                                               int channel) {
-    load_vector<float, V>(c.x0, static_cast<const float*>(e.operand[0].data) + channel);
   }
   template <int V>
   static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
                                                const Position& at, const Constants<V>& c) {
-    { const auto& x = c.x0; BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
     {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
   }
   template <int V>
@@ -32,6 +29,6 @@ struct Epilogue {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(160, 2)
-conv_sm90_179ff146df40c26f(const __grid_constant__ ConvSm90Parameters p) {
-  conv_sm90<ConvSm90Tile<half, 64, 32, 128, 1, true>, Epilogue, half, Store::kVector>(p);
+conv_sm90_8cb6dbc800b6bfd9(const __grid_constant__ ConvSm90Parameters p) {
+  conv_sm90<ConvSm90Tile<half, 64, 32, 128, 1, 2, 0, true>, Epilogue, half, Store::kVector>(p);
 }

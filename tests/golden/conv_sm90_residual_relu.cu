@@ -5,18 +5,15 @@ namespace braze::device {
 struct Epilogue {
   template <int V>
   struct Constants {
-    float x0[V];
   };
   template <int V>
   static __device__ __forceinline__ void load(Constants<V>& c, const EpilogueParameters& e,
                                               int channel) {
-    load_vector<float, V>(c.x0, static_cast<const float*>(e.operand[0].data) + channel);
   }
   template <int V>
   static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
                                                const Position& at, const Constants<V>& c) {
-    { const auto& x = c.x0; BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
-    { float x[V]; load_operand<half, Access::kVector>(x, e.operand[1], at); BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
+    { float x[V]; load_staged<half, 64>(x, at); BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
     {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
   }
   template <int V>
@@ -32,7 +29,7 @@ struct Epilogue {
 
 using namespace braze::device;
 
-extern "C" __global__ void __launch_bounds__(160, 2)
-conv_sm90_4c657ea950605abc(const __grid_constant__ ConvSm90Parameters p) {
-  conv_sm90<ConvSm90Tile<half, 64, 32, 128, 1, true>, Epilogue, half, Store::kVector>(p);
+extern "C" __global__ void __launch_bounds__(192, 2)
+conv_sm90_8359a46e9df2f9d1(const __grid_constant__ ConvSm90Parameters p) {
+  conv_sm90<ConvSm90Tile<half, 64, 32, 128, 1, 2, 2, true>, Epilogue, half, Store::kVector>(p);
 }

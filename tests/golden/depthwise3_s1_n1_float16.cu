@@ -28,6 +28,6 @@ struct Epilogue {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(64, 1)
-conv_depthwise_2813b628f2233a66(const __grid_constant__ ConvDepthwiseParameters p) {
-  conv_depthwise_window<half, half, half, 3, 3, 1, 4, 4, u32, 64, Epilogue>(p);
+conv_depthwise_f62a4de4fbd050dd(const __grid_constant__ ConvDepthwiseParameters p) {
+  conv_depthwise_window<half, half, half, 3, 3, 1, 8, 4, u32, 64, Epilogue>(p);
 }
