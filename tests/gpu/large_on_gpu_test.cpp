@@ -33,7 +33,6 @@ TEST(LargeOnGpu, TensorsOfMoreThan2To31ElementsAreRight) {
   static_assert(kImages * kChannels * 256 * 256 > (std::int64_t{1} << 31));
   const Net large = flat_images(1, 256), small = flat_images(1, 1);
   std::optional<Model> model;
-  Result<std::vector<Tensor>> got = Error{};
   try {
     model = compile_on("cuda", large, Precision::kFp16);
   } catch (const Exception& exception) {

@@ -14,7 +14,6 @@
 namespace braze::test {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 /// A stem, three towers, a concatenation, a convolution.
