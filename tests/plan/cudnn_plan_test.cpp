@@ -153,6 +153,15 @@ TEST(CudnnPlan, ReversedSubtractionStaysOutside) {
   EXPECT_THAT(rules_of(plan), ElementsAre("cudnn-epilogue"));
 }
 
+TEST(CudnnPlan, OperandsThatVaryByImageOnlyStayOutside) {
+  Net net;
+  const ValueId y = net.conv("conv", net.input("x", {2, 8, 4, 4}), 8, window2d(3, 1));
+  net.output(net.add("gate", y, net.input("g", {2, 8, 1, 1})));
+  const Plan plan = plan_for(net.graph);
+  EXPECT_THAT(cudnn_kernel(plan).nodes, ElementsAre("conv"));
+  EXPECT_THAT(plan.not_fused.at(0).reason, HasSubstr("varies by image but not by pixel"));
+}
+
 TEST(CudnnPlan, CrossedBoundsStayOutside) {
   Net net;
   const ValueId y = net.conv("conv", net.input("x", {1, 8, 4, 4}), 8, window2d(3, 1));

@@ -150,6 +150,10 @@ Support takes_step(const Graph& graph, const Group::Member& member, const Epilog
   if (!is_taken(operand.dtype, device))
     return Support::no(kRule,
                        fmt::format("operand '{}' is {}", operand.name, to_string(operand.dtype)));
+  // cuDNN 9.14 takes [n, c, 1, 1] beside [n, c, h, w], but its results are wrong in fp16.
+  if (step.broadcast == Broadcast::kImage)
+    return Support::no(kRule, fmt::format("operand '{}' {} varies by image but not by pixel",
+                                          operand.name, to_string(operand.shape)));
   if (step.broadcast == Broadcast::kFull && !lies_like_result(operand, graph.value(member.result)))
     return Support::no(kRule, fmt::format("operand '{}' {} lies otherwise than the result",
                                           operand.name, to_string(operand.shape)));
@@ -293,7 +297,8 @@ class ProblemBuilder {
       case Broadcast::kChannel:
         return varying(id, {1});
       case Broadcast::kImage:
-        return varying(id, {0, 1});
+        fail(ErrorCode::kInternal,
+             "internal error: '{}' varies by image, which takes_step() refuses", value(id).name);
       case Broadcast::kPixel: {
         std::vector<std::size_t> axes(result_.size() - 2);
         std::iota(axes.begin(), axes.end(), 2);
