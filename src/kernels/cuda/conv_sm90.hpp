@@ -1,8 +1,10 @@
 // Convolutions by TMA and wgmma: what the files of the family share.
 //
-//   conv_sm90.cpp        the family's row: what it supports, packing of weights, build
-//   conv_sm90_tiles.cpp  tiles of the im2col kernel, and what they cost
-//   conv_sm90_patch.cpp  the kernel that reads patches: tiles, what they cost, packing, build
+//   conv_sm90.cpp          the family's row: what it supports, candidates, which kernel is built
+//   conv_sm90_problem.cpp  what a node asks for
+//   conv_sm90_tiles.cpp    tiles of the kernel that gathers by im2col, and what they cost
+//   conv_sm90_im2col.cpp   its packing and build
+//   conv_sm90_patch.cpp    the kernel that reads patches: tiles, what they cost, packing, build
 #pragma once
 
 #include <cstdint>
@@ -63,8 +65,16 @@ struct ConvSm90TileShape {
 /// epilogue may stage, 0 without one.
 std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem, int staged);
 std::int64_t tile_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile);
+/// Blocks stay and take tiles in turn, all of them equally many if that can be; sums that are split
+/// are one tile for each cluster.
+std::int64_t block_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
+                         const Device& device);
 /// Estimated time in the kernel, microseconds.
 double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
                     const Device& device);
+
+/// The kernel. `pitch` are elements from pixel to pixel of the input.
+Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90TileShape& tile,
+                    std::int64_t pitch);
 
 }  // namespace braze::cuda

@@ -53,6 +53,14 @@ std::int64_t tile_count(const ConvSm90Problem& problem, const ConvSm90TileShape&
   return ceil_div(problem.pixels(), tile.pixels) * ceil_div(problem.outputs, tile.channels);
 }
 
+std::int64_t block_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
+                         const Device& device) {
+  const std::int64_t tiles = tile_count(problem, tile);
+  if (tile.split > 1) return tiles * tile.split;
+  const std::int64_t most = std::max<std::int64_t>(1, device.units * tile.blocks_per_sm);
+  return ceil_div(tiles, ceil_div(tiles, most));
+}
+
 // Fitted to times of 905 kernels on an H200 (cycles; a clock from the peak of products). A step of
 // the sum takes the longest of
 //   its products: 4096 operations per cycle (fp16; tf32 half of it, of elements twice as wide);

@@ -1,0 +1,215 @@
+// The kernel of conv_sm90 that gathers by im2col (device/conv_sm90.cuh): packing and build.
+#include <fmt/format.h>
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "kernels/cpu/group.hpp"
+#include "kernels/cuda/conv_sm90.hpp"
+#include "kernels/cuda/device/conv_sm90_parameters.h"
+#include "kernels/cuda/emit.hpp"
+
+namespace braze::cuda {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+/// To the nearest number with a mantissa of 10 bits, ties away from zero.
+std::uint32_t to_tf32(std::uint32_t bits) {
+  const bool finite = (bits & 0x7f800000U) != 0x7f800000U;
+  return finite ? (bits + 0x1000U) & ~0x1fffU : bits;
+}
+
+std::int64_t padded_outputs(const ConvSm90Problem& problem) {
+  return ceil_div(problem.outputs, 32) * 32;
+}
+/// The output whose weights are column `column` of the product: of 32, lane t of four, which has
+/// columns 8 j + 2 t and the next, gets outputs 8 t to 8 t + 7.
+std::int64_t output_of(std::int64_t column) {
+  const std::int64_t j = column % 32 / 8, t = column % 8 / 2;
+  return column / 32 * 32 + 8 * t + 2 * j + column % 2;
+}
+
+/// Weights in the order [column][tap][channel], channels and columns padded with zeros to whole
+/// steps and groups of 32.
+std::vector<std::byte> pack(const ConvSm90Problem& problem, const Node& node,
+                            const Tensor& weights) {
+  const WeightStrides strides = weight_strides(problem, node);
+  const std::size_t size = size_of(problem.dtype);
+  const std::int64_t padded = problem.channel_blocks() * problem.step_channels();
+  const std::int64_t columns = padded_outputs(problem);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(columns * problem.taps() * padded) * size);
+  const auto* from = static_cast<const std::byte*>(weights.data());
+  for (std::int64_t column = 0; column < columns; ++column) {
+    const std::int64_t k = output_of(column);
+    if (k >= problem.outputs) continue;
+    for (std::int64_t t = 0; t < problem.taps(); ++t) {
+      std::byte* row =
+          bytes.data() + static_cast<std::size_t>((column * problem.taps() + t) * padded) * size;
+      for (std::int64_t c = 0; c < problem.channels; ++c) {
+        const auto at = static_cast<std::size_t>(k * strides.output + c * strides.channel + t);
+        std::memcpy(row + static_cast<std::size_t>(c) * size, from + at * size, size);
+      }
+    }
+  }
+  if (problem.dtype == DType::kFloat32) {
+    for (std::size_t at = 0; at < bytes.size(); at += 4) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, &bytes[at], 4);
+      bits = to_tf32(bits);
+      std::memcpy(&bytes[at], &bits, 4);
+    }
+  }
+  return bytes;
+}
+
+std::uint64_t u64(std::int64_t n) { return static_cast<std::uint64_t>(n); }
+std::uint32_t u32(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+
+TensorMap activations_map(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
+                          std::int64_t pitch) {
+  const auto size = static_cast<std::int64_t>(size_of(problem.dtype));
+  TensorMap map;
+  map.dtype = problem.dtype;
+  map.swizzle_bytes = static_cast<std::uint32_t>(problem.step_bytes());
+  if (problem.pointwise()) {
+    map.extents = {u64(problem.channels), u64(problem.pixels())};
+    map.strides = {u64(pitch * size)};
+    map.box = {u32(problem.step_channels()), u32(tile.pixels)};
+    map.steps = {1, 1};
+    return map;
+  }
+  map.kind = TensorMap::Kind::kIm2col;
+  const std::int64_t row = pitch * problem.in[1];
+  map.extents = {u64(problem.channels), u64(problem.in[1]), u64(problem.in[0]), u64(problem.batch)};
+  map.strides = {u64(pitch * size), u64(row * size), u64(row * problem.in[0] * size)};
+  map.steps = {1, u32(problem.stride[1]), u32(problem.stride[0]), 1};
+  for (const std::size_t axis : {1U, 0U}) {
+    // The box holds the positions of the filter's first tap: the last of them is inside, the next
+    // would not be.
+    const std::int64_t last = (problem.out[axis] - 1) * problem.stride[axis] - problem.pad[axis];
+    map.lower.push_back(static_cast<int>(-problem.pad[axis]));
+    map.upper.push_back(static_cast<int>(last - (problem.in[axis] - 1)));
+  }
+  map.channels = u32(problem.step_channels());
+  map.pixels = u32(tile.pixels);
+  return map;
+}
+
+TensorMap weights_map(const ConvSm90Problem& problem, const ConvSm90TileShape& tile) {
+  const std::int64_t width = problem.steps() * problem.step_channels();
+  TensorMap map;
+  map.dtype = problem.dtype;
+  map.swizzle_bytes = static_cast<std::uint32_t>(problem.step_bytes());
+  map.extents = {u64(width), u64(padded_outputs(problem))};
+  map.strides = {u64(width) * size_of(problem.dtype)};
+  map.box = {u32(problem.step_channels()), u32(tile.channels)};
+  map.steps = {1, 1};
+  return map;
+}
+
+/// Floats of outputs to those of columns.
+void deal(std::vector<std::byte>& floats) {
+  const std::vector<std::byte> outputs = floats;
+  for (std::size_t column = 0; column < floats.size() / 4; ++column) {
+    const auto from = static_cast<std::size_t>(output_of(static_cast<std::int64_t>(column)));
+    std::memcpy(&floats[column * 4], &outputs[from * 4], 4);
+  }
+}
+
+TensorMap staged_map(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
+                     const device::ConvSm90Shared& shared, const StagedOperand& operand) {
+  TensorMap map;
+  map.dtype = operand.dtype;
+  map.swizzle_bytes = static_cast<std::uint32_t>(shared.chunk_row);
+  map.extents = {u64(problem.outputs), u64(problem.pixels())};
+  map.strides = {u64(operand.pitch) * size_of(operand.dtype)};
+  map.box = {static_cast<std::uint32_t>(shared.chunk_channels),
+             static_cast<std::uint32_t>(tile.pixels / tile.split)};
+  map.steps = {1, 1};
+  map.address = operand.address;
+  return map;
+}
+
+}  // namespace
+
+Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90TileShape& tile,
+                    std::int64_t pitch) {
+  const Group& group = kernel.group;
+  const Node& node = cpu::anchor_of(plan.graph, group);
+  const Group::Member& member = group.members.front();
+  const ConvSm90Problem problem = conv_sm90_problem(plan.graph, node);
+  const std::int64_t tiles = tile_count(problem, tile);
+  Kernel result;
+  device::ConvSm90Parameters p{};
+  p.y = output_parameters(plan, member.result);
+  p.pixels = static_cast<int>(problem.pixels());
+  p.width = static_cast<int>(problem.out[1]);
+  p.tiles = static_cast<int>(tiles);
+  p.channel_tiles = static_cast<int>(ceil_div(problem.outputs, tile.channels));
+  p.steps = static_cast<int>(problem.steps());
+  p.channel_blocks = static_cast<int>(problem.channel_blocks());
+  p.filter_width = static_cast<int>(problem.kernel[1]);
+  p.stride_y = static_cast<int>(problem.stride[0]);
+  p.stride_x = static_cast<int>(problem.stride[1]);
+  p.dilation_y = static_cast<int>(problem.dilation[0]);
+  p.dilation_x = static_cast<int>(problem.dilation[1]);
+  p.corner_y = static_cast<int>(-problem.pad[0]);
+  p.corner_x = static_cast<int>(-problem.pad[1]);
+
+  const auto shared_with = [&](int staged) {
+    return device::ConvSm90Shared{tile.pixels, tile.channels,      problem.step_bytes(),
+                                  tile.split,  tile.blocks_per_sm, staged};
+  };
+  EpilogueEmitter epilogue(plan, kernel, result, 8);
+  epilogue.stage_operand(
+      [&](DType dtype) { return shared_with(static_cast<int>(size_of(dtype))).chunk_row; });
+  const ValueId bias = node.input(2);
+  const bool begins_with_bias = bias == kNoValue || plan.graph.value(bias).is_constant();
+  if (!begins_with_bias) epilogue.add_bias(bias);
+  epilogue.add_steps(member);
+  p.e = epilogue.parameters();
+  const std::optional<StagedOperand>& staged = epilogue.staged();
+  const device::ConvSm90Shared shared =
+      shared_with(staged ? static_cast<int>(size_of(staged->dtype)) : 0);
+
+  Parameters parameters(p);
+  parameters.point(p.y.data, {Address::Of::kOutput, 0, 0});
+  Address bias_at =
+      pack_bias(plan, begins_with_bias ? bias : kNoValue, p.channel_tiles * tile.channels, result);
+  deal(result.constants[static_cast<std::size_t>(bias_at.index)]);
+  parameters.point(p.bias, bias_at);
+  epilogue.point(parameters, p.e);
+  TensorMap activations = activations_map(problem, tile, pitch);
+  activations.at = parameters.offset_of(&p.activations);
+  activations.address = address_of(plan, group, node.input(0), result);
+  TensorMap weights = weights_map(problem, tile);
+  weights.at = parameters.offset_of(&p.weights);
+  weights.address =
+      add_constant(result, pack(problem, node, *plan.graph.value(node.input(1)).constant));
+  result.maps = {std::move(activations), std::move(weights)};
+  if (staged) {
+    result.maps.push_back(staged_map(problem, tile, shared, *staged));
+    result.maps.back().at = parameters.offset_of(&p.staged);
+  }
+  parameters.move_to(result);
+
+  const DType stored = plan.graph.value(member.result).dtype;
+  const std::string call = fmt::format(
+      "conv_sm90<ConvSm90Tile<{}, {}, {}, {}, {}, {}, {}, {}>, Epilogue, {}, Store::{}>",
+      problem.dtype == DType::kFloat32 ? "tf32" : device_type(problem.dtype), tile.pixels,
+      tile.channels, problem.step_bytes(), tile.split, tile.blocks_per_sm, shared.staged,
+      !problem.pointwise(), device_type(stored),
+      takes_vectors(plan, member.result, 8) ? "kVector" : "kEach");
+  emit(result, "conv_sm90", {"conv_sm90.cuh"}, epilogue.source(), "ConvSm90Parameters", call,
+       tile.threads(staged.has_value()), tile.blocks_per_sm);
+
+  result.grid.x = static_cast<std::uint32_t>(block_count(problem, tile, plan.device));
+  result.cluster = static_cast<std::uint32_t>(tile.split);
+  result.shared_bytes = static_cast<std::uint32_t>(shared.bytes);
+  result.overlaps = true;
+  return result;
+}
+
+}  // namespace braze::cuda
