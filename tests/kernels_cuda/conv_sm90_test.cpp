@@ -1,4 +1,6 @@
 // Convolution by TMA and wgmma, on the emulated sm_90, against the interpreter.
+#include <algorithm>
+
 #include "kernels_cuda/conv_cases.hpp"
 
 namespace braze::cuda::testing {
@@ -92,6 +94,23 @@ TEST_F(ConvSm90, PatchesOfAnyWindow) {
     SCOPED_TRACE(i);
     check_patch(c, static_cast<unsigned>(random() % 1000));
   }
+}
+
+TEST_F(ConvSm90, PatchesNeedATapMoreAnd16Bits) {
+  const auto patches = [](const ConvCase& c) {
+    const Twin twin = conv_twin(c);
+    const std::vector<Candidate> all =
+        conv_sm90().family.candidates(twin.graph, twin.group, device(c.compute));
+    return std::count_if(all.begin(), all.end(),
+                         [](const Candidate& one) { return one.get("rows", 0) > 0; });
+  };
+  EXPECT_GT(patches(conv({1, 64, 9, 9}, 64, {3, 3})), 0);
+  EXPECT_GT(patches(conv({1, 64, 9, 9}, 64, {1, 2})), 0);
+  EXPECT_EQ(patches(conv({1, 64, 9, 9}, 64, {1, 1})), 0);
+  EXPECT_EQ(patches(conv({1, 64, 9, 9}, 64, {3, 3}, DType::kFloat32)), 0);
+  ConvCase c = conv({1, 64, 12, 9}, 64, {3, 3});
+  c.strides = {1, 2};
+  EXPECT_EQ(patches(c), 0);
 }
 
 TEST_F(ConvSm90, EveryCandidateOfLargePatches) {

@@ -63,6 +63,10 @@ std::vector<std::pair<std::string, std::string>> golden() {
   add("conv_portable_relu", conv_kernel(conv_portable(), 75, c));
   c.after = 2;
   add("conv_sm90_residual_relu", conv_kernel(conv_sm90(), 90, c));
+  ConvCase deep = c;
+  deep.x = {1, 256, 14, 14};
+  deep.outputs = 256;
+  add("conv_patch_sm90_residual_relu", conv_kernel(conv_sm90(), 90, deep));
   c.after = 7;
   add("conv_sm80_hard_swish_max", conv_kernel(conv_sm80(), 80, c));
   c.compute = c.x_stored = c.y_stored = DType::kFloat32;
