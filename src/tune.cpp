@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <functional>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include "base/error.hpp"
@@ -19,10 +22,8 @@ namespace {
 
 /// Candidates of a convolution that are measured while a network is compiled.
 constexpr int kCandidatesWhileCompiling = 4;
-/// The two plans of a network take turns, this often, for about this many seconds in all.
-constexpr int kRounds = 8;
-constexpr double kSeconds = 2;
-constexpr int kWarmUps = 10;  // of Model::time
+/// The two plans of a network take turns, for this many seconds in all, each turn for so long.
+constexpr double kSeconds = 2, kTurnSeconds = 0.1;
 
 TunerOptions tuner_options(const Options& options) {
   TunerOptions tuner;
@@ -62,22 +63,31 @@ double median(std::vector<double> times) {
 }
 
 /// Microseconds of whole runs of two models, in turns: the median on a GPU, which is ours; on the
-/// CPU, where others take time, the least.
-std::array<double, 2> compare(const Model& a, const Model& b, DeviceKind kind) {
+/// CPU, where others take time, the least. Nothing if stopped.
+std::optional<std::array<double, 2>> compare(const Model& a, const Model& b, DeviceKind kind,
+                                             const std::function<bool()>& stop) {
+  using Clock = std::chrono::steady_clock;
   const std::vector<Tensor> inputs = random_inputs(a);
-  const double once = median(unwrap(a.time(inputs, 3)));
-  const int iterations = static_cast<int>(
-      std::clamp(kSeconds / (2 * kRounds * std::max(once, 1e-7)) - kWarmUps, 3.0, 1000.0));
+  const Clock::time_point begin = Clock::now();
   std::array<std::vector<double>, 2> times;
-  for (int round = 0; round < kRounds; ++round) {
-    std::ranges::copy(unwrap(a.time(inputs, iterations)), std::back_inserter(times[0]));
-    std::ranges::copy(unwrap(b.time(inputs, iterations)), std::back_inserter(times[1]));
+  int iterations = 3;
+  for (std::chrono::duration<double> turn{}, all{}; all.count() < kSeconds;) {
+    const Clock::time_point before = Clock::now();
+    for (const std::size_t i : {0U, 1U}) {
+      if (stop && stop()) return std::nullopt;
+      std::ranges::copy(unwrap((i == 0 ? a : b).time(inputs, iterations)),
+                        std::back_inserter(times[i]));
+    }
+    turn = Clock::now() - before, all = Clock::now() - begin;
+    // What a turn took by the clock, warm-ups and other processes' time included.
+    iterations =
+        static_cast<int>(std::clamp(iterations * 2 * kTurnSeconds / turn.count(), 3.0, 1000.0));
   }
   const auto typical = [kind](std::vector<double>& seconds) {
     return 1e6 * (kind == DeviceKind::kCuda ? median(std::move(seconds))
                                             : *std::ranges::min_element(seconds));
   };
-  return {typical(times[0]), typical(times[1])};
+  return std::array{typical(times[0]), typical(times[1])};
 }
 
 bool same_kernels(const Plan& a, const Plan& b) {
@@ -158,9 +168,9 @@ TuneReport tune_for(const Machine& machine, Graph graph, const Options& options,
     if (options.progress) options.progress("measuring the network with both plans");
     const Model before = model_of(machine, *prepared, std::move(by_estimates), options);
     const Model after = model_of(machine, *prepared, std::move(tuned), options);
-    const auto [before_us, after_us] = compare(before, after, machine.device.kind);
-    report.estimated_us = before_us;
-    report.tuned_us = after_us;
+    const auto us = compare(before, after, machine.device.kind, tuning.stop);
+    report.finished = us.has_value();
+    if (us) report.estimated_us = us->at(0), report.tuned_us = us->at(1);
   }
   report.warnings = database->warnings();
   return report;

@@ -110,7 +110,9 @@ TuningDatabase::TuningDatabase(const std::filesystem::path& folder, std::string 
       version_(std::move(version)) {
   std::error_code ignored;
   if (!std::filesystem::exists(file_, ignored)) return;
-  attempt(false, "is not used", [this] { read(connect(false).get()); });
+  attempt(false, "is not used", [this] {
+    if (const Connection connection = connect(false)) read(connection.get());
+  });
 }
 
 std::optional<double> TuningDatabase::us(std::string_view problem, std::string_view way) const {
@@ -157,9 +159,9 @@ TuningDatabase::Connection TuningDatabase::connect(bool writing) const {
   std::error_code ignored;
   if (writing) std::filesystem::create_directories(file_.parent_path(), ignored);
   sqlite3* opened = nullptr;
+  // Readers, too, may write where they can: what a killed process left half done is undone first.
   const int code = sqlite3_open_v2(
-      file_.c_str(), &opened,
-      writing ? SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE : SQLITE_OPEN_READONLY, nullptr);
+      file_.c_str(), &opened, SQLITE_OPEN_READWRITE | (writing ? SQLITE_OPEN_CREATE : 0), nullptr);
   Connection connection(opened);
   if (code != SQLITE_OK) raise(opened, code);
   sqlite3_busy_timeout(opened, kBusyMilliseconds);
@@ -167,7 +169,8 @@ TuningDatabase::Connection TuningDatabase::connect(bool writing) const {
     Statement statement(opened, fmt::format("PRAGMA {}", name));
     return statement.step() ? statement.integer(0) : 0;
   };
-  if (writing) execute(opened, "BEGIN IMMEDIATE");  // two processes may find no tables
+  // One state of the file for all that follows; and two processes may find no tables.
+  execute(opened, writing ? "BEGIN IMMEDIATE" : "BEGIN");
   const std::int64_t application = pragma("application_id");
   const std::int64_t schema = pragma("user_version");
   const bool empty = pragma("schema_version") == 0;
@@ -176,7 +179,7 @@ TuningDatabase::Connection TuningDatabase::connect(bool writing) const {
     throw Trouble{fmt::format("a newer version of Braze made it (format {})", schema)};
   if (!empty && schema < kSchema)
     throw Unusable{fmt::format("an older version of Braze made it (format {})", schema)};
-  if (!writing) return connection;
+  if (!writing) return empty ? nullptr : std::move(connection);
   if (empty) {
     execute(opened, kTables);
     execute(opened, fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}",

@@ -66,6 +66,7 @@ class TuningDatabase final : public Measurements {
   /// fails otherwise becomes a warning.
   template <class Body>
   void attempt(bool writing, const char* what, const Body& body);
+  /// Null where the file holds nothing yet and nothing is to be written.
   [[nodiscard]] Connection connect(bool writing) const;
   void read(sqlite3* connection);
   void write(sqlite3* connection, const std::string& problem, std::span<const Time> times) const;

@@ -147,6 +147,50 @@ TEST_F(TuningDb, TwoProcessesAtOnce) {
   }
 }
 
+TEST_F(TuningDb, AnEmptyFileIsAsNone) {
+  put("");
+  EXPECT_THAT(open().warnings(), IsEmpty());
+  TuningDatabase database = open();
+  add(database, "conv", "a", 1);
+  EXPECT_THAT(database.warnings(), IsEmpty());
+  EXPECT_EQ(open().us("conv", "a"), 1.0);
+}
+
+TEST_F(TuningDb, ReadersUndoWhatAKilledProcessLeftHalfDone) {
+  for (int i = 0; i < 30; ++i) {
+    const pid_t child = start([this] {
+      TuningDatabase database = open();
+      for (int k = 0;; ++k) add(database, "conv" + std::to_string(k), "a", 1);
+      return true;
+    });
+    ::usleep(static_cast<unsigned>(2000 + 700 * i));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    ASSERT_THAT(open().warnings(), IsEmpty()) << i;
+  }
+  EXPECT_TRUE(open().knows("conv0"));
+}
+
+TEST_F(TuningDb, ReadersAndWritersOfANewFileAtOnce) {
+  for (int i = 0; i < 20; ++i) {
+    const pid_t writer = start([this] {
+      TuningDatabase database = open();
+      add(database, "conv", "a", 1);
+      return database.warnings().empty();
+    });
+    const pid_t reader = start([this] {
+      for (int k = 0; k < 50; ++k) {
+        if (!open().warnings().empty()) return false;
+      }
+      return true;
+    });
+    EXPECT_TRUE(went_well(writer));
+    EXPECT_TRUE(went_well(reader));
+    EXPECT_THAT(files(), ElementsAre("tuning.db"));
+    std::filesystem::remove(file());
+  }
+}
+
 TEST_F(TuningDb, ADamagedFileIsRenamedAndANewOneBegun) {
   for (const std::string& bytes :
        {std::string("no database"), std::string(5000, '\x5a'), std::string(100, '\0')}) {
