@@ -17,6 +17,10 @@ struct CompileCommand {
   void run() const {
     if (is_engine_file(model.file))
       fail(ErrorCode::kUsage, "{} is an engine file already", model.file.string());
+    std::error_code ignored;
+    if (std::filesystem::equivalent(model.file, output, ignored))
+      fail(ErrorCode::kUsage, "{} is the model itself; the engine needs a file of its own",
+           output.string());
     Model compiled = [&] {
       const Progress progress("compiling " + model.file.string());
       return model.open();

@@ -252,6 +252,18 @@ TEST(Picture, FilesThatAreNone) {
   EXPECT_EQ(run_picture("picture.onnx", data_file("ramp.png"), folder, {"--std", "0"}).code, 2);
 }
 
+TEST(Engine, IsNotWrittenOverItsModel) {
+  const Folder folder;
+  const std::filesystem::path model(folder / "net.onnx");
+  std::filesystem::copy_file(case_model("squeeze_excite"), model);
+  const auto size = std::filesystem::file_size(model);
+  const Finished compiled =
+      braze_program({"compile", folder / "net.onnx", "-o", folder / "net.onnx"});
+  EXPECT_EQ(compiled.code, 2);
+  EXPECT_THAT(compiled.err, HasSubstr("is the model itself"));
+  EXPECT_EQ(std::filesystem::file_size(model), size);
+}
+
 TEST(Engine, RunsAsTheModelDoes) {
   const Folder folder;
   const Finished compiled = braze_program(
