@@ -1,5 +1,7 @@
 // braze compile: plan and weights into an engine file.
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 #include "cli/commands.hpp"
 #include "cli/failure.hpp"
