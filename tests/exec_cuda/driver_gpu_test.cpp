@@ -207,6 +207,17 @@ TEST_F(DriverGpuTest, SharedMemoryIsTheMostThatAnyKernelOfAnEntryAsksFor) {
   EXPECT_EQ(fake_.shared["a"], 90 << 10);
 }
 
+// What a block has without asking, 48 KiB, is shared with the kernel's static arrays.
+TEST_F(DriverGpuTest, SharedMemoryIsAskedForHoweverLittle) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"a", "b"});
+  kernels_[0].shared_bytes = 48 << 10;
+  kernels_[1].shared_bytes = 16;
+  const auto recording = gpu->record(std::move(steps));
+  EXPECT_EQ(fake_.shared["a"], 48 << 10);
+  EXPECT_EQ(fake_.shared["b"], 16);
+}
+
 TEST_F(DriverGpuTest, OnlyKernelsAfterKernelsOverlap) {
   const auto gpu = open();
   auto steps = launches(*gpu, {"a", "b", "host", "c", "d"});

@@ -253,9 +253,21 @@ TEST_F(TuneOnGpu, StoppedItKeepsWholeProblems) {
   EXPECT_EQ(report.problems[1].measured, 0U);
   EXPECT_EQ(report.tuned_us, 0);
   tuning_.stop = nullptr;
+  bool compares = false;
+  options_.progress = [&](const std::string& text) {
+    compares = compares || text == "measuring the network with both plans";
+  };
+  tuning_.stop = [&] { return compares; };
+  const TuneReport compared = tune_for(machine_, network(), options_, tuning_);
+  EXPECT_TRUE(compares);
+  EXPECT_FALSE(compared.finished);
+  EXPECT_EQ(compared.problems[2].measured, 3U);
+  EXPECT_EQ(compared.tuned_us, 0);
+  tuning_.stop = nullptr;
   const TuneReport rest = tune_for(machine_, network(), options_, tuning_);
+  EXPECT_TRUE(rest.finished);
   EXPECT_EQ(rest.problems[0].measured, 0U);
-  EXPECT_EQ(rest.problems[1].measured, 3U);
+  EXPECT_EQ(rest.problems[1].measured, 0U);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "graph/window.hpp"
 #include "kernels/cpu/group.hpp"
 #include "kernels/cuda/conv_sm90.hpp"
 #include "kernels/cuda/device/conv_sm90_parameters.h"
@@ -12,8 +13,6 @@
 
 namespace braze::cuda {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 /// To the nearest number with a mantissa of 10 bits, ties away from zero.
 std::uint32_t to_tf32(std::uint32_t bits) {

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "graph/window.hpp"
 #include "kernels/cpu/group.hpp"
 #include "kernels/cuda/device/conv_patch_sm90_parameters.h"
 #include "kernels/cuda/emit.hpp"
@@ -20,7 +21,6 @@ constexpr int kRow = 128, kElement = 2;
 /// Columns of a product: those that device/ptx_sm90.cuh has.
 constexpr std::array kPixels = {32, 64, 112, 128, 192, 224, 240};
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 int to_int(std::int64_t n) { return static_cast<int>(n); }
 int round_up(int n, int unit) { return (n + unit - 1) / unit * unit; }
 

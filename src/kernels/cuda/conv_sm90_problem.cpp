@@ -1,16 +1,11 @@
 #include <cstddef>
 
+#include "graph/window.hpp"
 #include "kernels/cuda/conv_problem.hpp"
 #include "kernels/cuda/conv_sm90.hpp"
 #include "kernels/cuda/emit.hpp"
 
 namespace braze::cuda {
-namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
-}  // namespace
-
 bool ConvSm90Problem::pointwise() const {
   for (std::size_t axis = 0; axis < 2; ++axis) {
     if (kernel[axis] != 1 || stride[axis] != 1 || pad[axis] != 0 || in[axis] != out[axis])

@@ -2,13 +2,12 @@
 #include <array>
 #include <cmath>
 
+#include "graph/window.hpp"
 #include "kernels/cuda/conv_sm90.hpp"
 #include "kernels/cuda/device/conv_sm90_parameters.h"
 
 namespace braze::cuda {
 namespace {
-
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 constexpr std::array<std::array<int, 2>, 10> kTiles = {{{64, 32},
                                                         {64, 64},

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "graph/window.hpp"
 #include "target/problem.hpp"
 
 namespace braze::cuda::squeezing {
@@ -14,7 +15,6 @@ namespace braze::cuda::squeezing {
 inline constexpr int kThreads = 512, kBlocksPerSm = 2;
 inline constexpr int kWidest = 8;  // channels that a thread reads at once, at most
 
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return ceil_div(n, multiple) * multiple;
 }

@@ -274,39 +274,25 @@ __device__ __forceinline__ void conv_patch_unit(float (&v)[8], const float (&acc
   transpose_quad(v, pairs);
 }
 
-/// Units that get their bias, go through the epilogue and are stored: all are placed before the
-/// first is stored, so that what the epilogue reads is on its way at the same time.
-template <class Epilogue, class Result, Store kStore, int kCount>
-struct ConvPatchResults {
-  float v[kCount][8];
-  Position at[kCount];
-  bool exists[kCount];
-
-  template <class Tile>
-  __device__ __forceinline__ void place(const ConvPatchParameters& p, const ConvPatchMemory& memory,
-                                        const ConvPatchPart<Tile>& part, int i, int unit,
-                                        const float (&bias)[8], int warpgroup = 0) {
-    BRAZE_UNROLL
-    for (int e = 0; e < 8; ++e) v[i][e] += bias[e];
-    const int index = ConvPatchUnits<Tile>::pixel(unit);
-    const int channel = ConvPatchUnits<Tile>::channel(unit);
-    const int row = index * p.pitch_inverse >> 20, column = index - row * p.pitch;
-    const int y = part.y + row, x = part.x + column, k = part.channel_tile * 64 + channel;
-    exists[i] = row < p.rows && column < p.columns && y < p.height && x < p.width && k < p.y.padded;
-    const int pixel = exists[i] ? y * p.width + x : 0;
-    at[i] = {
-        part.n, pixel, exists[i] ? k : 0, min(8, p.y.channels - k),
-        memory.staged + warpgroup * p.staged_bytes + (exists[i] ? index : 0) * 128 + channel * 2};
-  }
-  __device__ __forceinline__ void finish(const ConvPatchParameters& p) {
-    BRAZE_UNROLL
-    for (int i = 0; i < kCount; ++i) Epilogue::apply(v[i], p.e, at[i]);
-    BRAZE_UNROLL
-    for (int i = 0; i < kCount; ++i) {
-      if (exists[i]) store_result<Result, kStore, 8>(v[i], p.y, at[i]);
-    }
-  }
-};
+/// Adds the bias to a unit and says where it belongs.
+template <class Tile, class Results>
+__device__ __forceinline__ void conv_patch_place(const ConvPatchParameters& p,
+                                                 const ConvPatchMemory& memory,
+                                                 const ConvPatchPart<Tile>& part, Results& results,
+                                                 int i, int unit, const float (&bias)[8],
+                                                 int warpgroup) {
+  BRAZE_UNROLL
+  for (int e = 0; e < 8; ++e) results.v[i][e] += bias[e];
+  int index = ConvPatchUnits<Tile>::pixel(unit);
+  const int channel = ConvPatchUnits<Tile>::channel(unit);
+  const int row = index * p.pitch_inverse >> 20, column = index - row * p.pitch;
+  const int y = part.y + row, x = part.x + column;
+  const bool exists = row < p.rows && column < p.columns && y < p.height && x < p.width;
+  if (!exists) index = 0;
+  results.place(p.y, i, part.n, exists ? y * p.width + x : 0, exists,
+                part.channel_tile * 64 + channel,
+                memory.staged + warpgroup * p.staged_bytes + index * 128 + channel * 2);
+}
 
 /// Epilogue and store of whole sums, from registers.
 template <class Tile, class Epilogue, class Result, Store kStore>
@@ -320,13 +306,14 @@ __device__ __forceinline__ void conv_patch_finish(const ConvPatchParameters& p,
   constexpr int kTogether = kUnits % 7 == 0 ? 7 : kUnits % 5 == 0 ? 5 : kUnits % 4 == 0 ? 4 : 2;
   BRAZE_UNROLL
   for (int j = 0; j < Tile::kThreadUnits; j += kTogether) {
-    ConvPatchResults<Epilogue, Result, kStore, kTogether> results;
+    Vectors<Epilogue, Result, kStore, kTogether> results;
     BRAZE_UNROLL
     for (int i = 0; i < kTogether; ++i) {
       conv_patch_unit<Tile>(results.v[i], acc, j + i);
-      results.place(p, memory, part, i, ConvPatchUnits<Tile>::index(j + i), bias, warpgroup);
+      conv_patch_place(p, memory, part, results, i, ConvPatchUnits<Tile>::index(j + i), bias,
+                       warpgroup);
     }
-    results.finish(p);
+    results.finish(p.y, p.e);
   }
 }
 
@@ -358,7 +345,7 @@ __device__ __forceinline__ void conv_patch_finish_part(const ConvPatchParameters
                                                        const ConvPatchMemory& memory,
                                                        const ConvPatchPart<Tile>& part,
                                                        const float (&bias)[kCount][8]) {
-  ConvPatchResults<Epilogue, Result, kStore, kCount> results;
+  Vectors<Epilogue, Result, kStore, kCount> results;
   BRAZE_UNROLL
   for (int i = 0; i < kCount; ++i) {
     const int index = static_cast<int>(threadIdx.x) + i * Tile::kMathThreads;
@@ -377,10 +364,10 @@ __device__ __forceinline__ void conv_patch_finish_part(const ConvPatchParameters
       BRAZE_UNROLL
       for (int e = 0; e < 4; ++e) results.v[i][4 * half + e] = sum[e];
     }
-    results.place(p, memory, part, i, part.rank * Tile::kPartUnits + local, bias[i]);
+    conv_patch_place(p, memory, part, results, i, part.rank * Tile::kPartUnits + local, bias[i], 0);
     results.exists[i] = results.exists[i] && index < Tile::kPartUnits;
   }
-  results.finish(p);
+  results.finish(p.y, p.e);
 }
 
 /// The warpgroup that multiplies, of a block with one tile.

@@ -302,18 +302,19 @@ struct Vectors {
   Position at[kCount];
   bool exists[kCount];
 
-  __device__ __forceinline__ void place(const ConvSm90Parameters& p, int i, const Pixel& pixel,
-                                        int channel, const unsigned char* staged) {
-    exists[i] = pixel.exists && channel < p.y.padded;
+  /// Vector i is of `pixel` of image n, where there is such a pixel, from `channel` on.
+  __device__ __forceinline__ void place(const OutputParameters& y, int i, int n, int pixel,
+                                        bool is_pixel, int channel, const unsigned char* staged) {
+    exists[i] = is_pixel && channel < y.padded;
     if (!exists[i]) channel = 0;
-    at[i] = {pixel.n, pixel.at, channel, min(8, p.y.channels - channel), staged};
+    at[i] = {n, pixel, channel, min(8, y.channels - channel), staged};
   }
-  __device__ __forceinline__ void finish(const ConvSm90Parameters& p) {
+  __device__ __forceinline__ void finish(const OutputParameters& y, const EpilogueParameters& e) {
     BRAZE_UNROLL
-    for (int i = 0; i < kCount; ++i) Epilogue::apply(v[i], p.e, at[i]);
+    for (int i = 0; i < kCount; ++i) Epilogue::apply(v[i], e, at[i]);
     BRAZE_UNROLL
     for (int i = 0; i < kCount; ++i) {
-      if (exists[i]) store_result<Result, kStore, 8>(v[i], p.y, at[i]);
+      if (exists[i]) store_result<Result, kStore, 8>(v[i], y, at[i]);
     }
   }
 };
@@ -342,10 +343,11 @@ __device__ __forceinline__ void conv_sm90_finish(
       for (int i = 0; i < 2 * kTogether; ++i) {
         const int group = q + i / 2, h = i % 2;
         conv_sm90_vector<Tile>(vectors.v[i], acc[m], group, h);
-        vectors.place(p, i, pixels[h], channel + group * 32 + t * 8,
+        vectors.place(p.y, i, pixels[h].n, pixels[h].at, pixels[h].exists,
+                      channel + group * 32 + t * 8,
                       conv_sm90_staged(memory, staged.stage, rows[h], i / 2 * 32 + t * 8));
       }
-      vectors.finish(p);
+      vectors.finish(p.y, p.e);
     }
     if constexpr (Tile::kStagesOperand) {
       __syncwarp();
@@ -418,11 +420,12 @@ __device__ __forceinline__ void conv_sm90_finish_part(const ConvSm90Parameters& 
       vectors.v[i][4 + e] = half != 0 ? sum[0][e] : sum[1][e];
     }
     constexpr int kChunkGroups = Tile::kShared.chunk_channels / 8;
-    vectors.place(p, i, {p, pixel + row}, channel + group * 8,
+    const Pixel own(p, pixel + row);
+    vectors.place(p.y, i, own.n, own.at, own.exists, channel + group * 8,
                   conv_sm90_staged(memory, group / kChunkGroups, row, group % kChunkGroups * 8));
     vectors.exists[i] = vectors.exists[i] && mine;
   }
-  vectors.finish(p);
+  vectors.finish(p.y, p.e);
 }
 
 /// A warp of a warpgroup that multiplies.
