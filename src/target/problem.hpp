@@ -66,6 +66,15 @@ struct Candidate {
   [[nodiscard]] std::int64_t get(std::string_view name, std::int64_t otherwise = 0) const;
 };
 
+/// How a kernel of several members walks over its last result: tiles of rows x columns, each with
+/// all that it needs of the members before (plan/tile.hpp).
+struct Tiling {
+  std::int64_t rows = 0, columns = 0;  // at once
+  // Tiles follow one another downwards within a band of so many rows of the result, and rows of
+  // intermediates stay on chip for the next tile; 0: no tile knows of another one.
+  std::int64_t band = 0;
+};
+
 /// Work and traffic of a group under a candidate. The planner turns it into time with a Device.
 struct Work {
   double flops = 0;         // including recomputed halo
@@ -102,6 +111,9 @@ struct KernelFamily {
                                        const Device& device) = nullptr;
   Work (*work)(const Graph& graph, const Group& group, const Candidate& candidate,
                const Device& device) = nullptr;
+  /// Families that join and run tile by tile: the tiles of a candidate.
+  Tiling (*tiling)(const Graph& graph, const Group& group, const Candidate& candidate,
+                   const Device& device) = nullptr;
 };
 
 /// Families in order of preference: the first that supports an anchor wins unless cost says
