@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -38,18 +39,9 @@ Error error_of(Action action) {
 /// An empty folder for each test.
 class File : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) / fmt::format("file_test_{}", info->name());
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  [[nodiscard]] std::ptrdiff_t files() const {
-    return std::distance(fs::directory_iterator(folder_), fs::directory_iterator());
-  }
+  [[nodiscard]] std::size_t files() const { return folder_.files().size(); }
 
-  fs::path folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(File, WritesAndMaps) {
@@ -107,7 +99,7 @@ TEST_F(File, FailedWriteKeepsTheOldFile) {
   setrlimit(RLIMIT_FSIZE, &old);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(error.code, ErrorCode::kIo);
-  EXPECT_THAT(error.message, testing::HasSubstr((folder_ / "a").string()));
+  EXPECT_THAT(error.message, testing::HasSubstr(folder_ / "a"));
   EXPECT_EQ(text_of(folder_ / "a"), "precious");
   EXPECT_EQ(files(), 1);
 }
@@ -125,10 +117,10 @@ TEST_F(File, DevicesAreWrittenDirectly) {
 }
 
 TEST_F(File, PlacesThatCannotBeWritten) {
-  const Error folder = error_of([&] { write_file(folder_, bytes_of("x")); });
+  const Error folder = error_of([&] { write_file(folder_.path(), bytes_of("x")); });
   EXPECT_EQ(folder.code, ErrorCode::kIo);
   EXPECT_THAT(folder.message, testing::HasSubstr("folder"));
-  const Error missing = error_of([&] { write_file(folder_ / "no" / "a", bytes_of("x")); });
+  const Error missing = error_of([&] { write_file(folder_ / "no/a", bytes_of("x")); });
   EXPECT_EQ(missing.code, ErrorCode::kIo);
   EXPECT_THAT(missing.message, testing::HasSubstr("No such file"));
 }
@@ -138,10 +130,10 @@ TEST_F(File, WhatCannotBeMapped) {
     return error_of([&] { (void)MappedFile::open(file, ErrorCode::kInput); });
   };
   EXPECT_EQ(open(folder_ / "none").code, ErrorCode::kInput);
-  EXPECT_EQ(open(folder_).code, ErrorCode::kInput);
+  EXPECT_EQ(open(folder_.path()).code, ErrorCode::kInput);
   EXPECT_EQ(open("/dev/null").code, ErrorCode::kInput);
   write_file(folder_ / "a", bytes_of("x"));
-  EXPECT_EQ(open(folder_ / "a" / "b").code, ErrorCode::kInput);
+  EXPECT_EQ(open(folder_ / "a/b").code, ErrorCode::kInput);
 }
 
 }  // namespace

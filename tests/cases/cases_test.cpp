@@ -11,6 +11,7 @@
 #include <set>
 
 #include "support/onnx_case.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -81,12 +82,11 @@ TEST_P(Refused, SaysWhy) {
 TEST_P(Network, EngineFileGivesTheSameBits) {
   const Result<Model> model = compile(GetParam().model(), one_thread(Fusion::kFull));
   if (!model.ok()) GTEST_SKIP() << model.error().message;
-  const std::filesystem::path file =
-      std::filesystem::path(::testing::TempDir()) / (GetParam().name() + ".case_engine");
+  const TemporaryFolder folder;
+  const std::string file = folder / "net.engine";
   const Status saved = model->save(file);
   ASSERT_TRUE(saved.ok()) << saved.error().message;
   const Result<Model> loaded = load(file, one_thread(Fusion::kFull));
-  std::filesystem::remove(file);  // stays mapped
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   const std::vector<Tensor> inputs = random_inputs(*model);
   const auto expected = model->run(inputs);

@@ -20,7 +20,7 @@ bool has_gpu() {
 }
 
 TEST(GpuEngine, IsExplainedWithoutAGpuAndNotRun) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string engine = folder / "net.brz";
   const Finished compiled =
       braze_program({"compile", case_model("residual_before_relu"), "-o", engine, "--device",

@@ -7,7 +7,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <iterator>
@@ -40,7 +39,7 @@ namespace {
 }  // namespace
 
 Finished braze_program(const std::vector<std::string>& arguments, const Limits& limits) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string out = limits.out.empty() ? folder / "out" : limits.out.string();
   const std::string err = folder / "err";
   const pid_t child = ::fork();
@@ -60,25 +59,6 @@ Finished braze_program(const std::vector<std::string>& arguments, const Limits& 
   if (limits.out.empty()) finished.out = read_bytes(out);
   finished.err = read_bytes(err);
   return finished;
-}
-
-Folder::Folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "braze_cli_XXXXXX").string();
-  if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-  path_ = name;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
-
-std::vector<std::string> Folder::files() const {
-  std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(path_))
-    names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 std::string case_model(const std::string& name) {

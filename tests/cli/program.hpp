@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.hpp"
+
 namespace braze::test {
 
 struct Finished {
@@ -23,23 +25,6 @@ struct Limits {
 };
 
 Finished braze_program(const std::vector<std::string>& arguments, const Limits& limits = {});
-
-/// A folder that is empty at first and gone at the end.
-class Folder {
- public:
-  Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder();
-  [[nodiscard]] std::string operator/(const std::string& name) const {
-    return (path_ / name).string();
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] std::vector<std::string> files() const;  // names, sorted
-
- private:
-  std::filesystem::path path_;
-};
 
 /// Model of one of the cases in tests/cases.
 std::string case_model(const std::string& name);

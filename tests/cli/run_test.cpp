@@ -26,13 +26,13 @@ void expect_equal(const std::string& got, const std::string& expected) {
   EXPECT_EQ(difference(tensor(got), tensor(expected), {1e-5, 1e-6, true}), "");
 }
 
-std::vector<std::string> run_arguments(const std::string& name, const Folder& folder) {
+std::vector<std::string> run_arguments(const std::string& name, const TemporaryFolder& folder) {
   return {"run",          case_model(name), "--input", "x=" + case_tensor(name, "input_0"),
           "--output-dir", folder / "out"};
 }
 
 TEST(Run, WritesOutputsAndTheirList) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const Finished run = braze_program(run_arguments("conv_is_an_output", folder));
   ASSERT_EQ(run.code, 0) << run.err;
   const Json list = Json::parse(read_bytes(folder / "out/outputs.json"));
@@ -46,7 +46,7 @@ TEST(Run, WritesOutputsAndTheirList) {
 }
 
 TEST(Run, TakesNpyToo) {
-  const Folder folder;
+  const TemporaryFolder folder;
   ASSERT_TRUE(write_tensor(folder / "x=1.npy", tensor(case_tensor("bias_1C11", "input_0"))).ok());
   const Finished run = braze_program({"run", case_model("bias_1C11"), "--input",
                                       "x=" + (folder / "x=1.npy"), "--output-dir", folder / "o"});
@@ -55,7 +55,7 @@ TEST(Run, TakesNpyToo) {
 }
 
 TEST(Run, NamesOfOutputsBecomeFileNames) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const float values[] = {1, -2};
   ASSERT_TRUE(
       write_tensor(folder / "x.npy", Tensor::from<float>(DType::kFloat32, {1, 2}, values)).ok());
@@ -73,7 +73,7 @@ TEST(Run, NamesOfOutputsBecomeFileNames) {
 }
 
 TEST(Run, InputsThatDoNotFit) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string model = case_model("residual_is_an_image_scale");
   const auto expect = [&](const std::vector<std::string>& inputs, int code, const char* part) {
     std::vector<std::string> arguments = {"run", model, "--output-dir", folder / "out"};
@@ -99,7 +99,7 @@ TEST(Run, InputsThatDoNotFit) {
 }
 
 TEST(Run, AnInputThatDecidesAShapeIsBound) {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::vector<std::string> arguments = run_arguments("shape_is_an_input", folder);
   const Finished without = braze_program(arguments);
   EXPECT_EQ(without.code, 3);
@@ -113,7 +113,7 @@ TEST(Run, AnInputThatDecidesAShapeIsBound) {
 }
 
 TEST(Run, BindsDimensions) {
-  const Folder folder;
+  const TemporaryFolder folder;
   std::vector<std::string> arguments = run_arguments("batch_is_symbolic", folder);
   const Finished one = braze_program(arguments);  // the data has a batch of 2
   EXPECT_EQ(one.code, 2);
@@ -124,12 +124,12 @@ TEST(Run, BindsDimensions) {
   expect_equal(folder / "out/y.npy", case_tensor("batch_is_symbolic", "output_0"));
 }
 
-Shape listed_shape(const Folder& folder) {
+Shape listed_shape(const TemporaryFolder& folder) {
   return Json::parse(read_bytes(folder / "out/outputs.json")).at(0).at("shape").get<Shape>();
 }
 
 TEST(Run, ChannelsLastShapesWhereTheBytesAreTheSame) {
-  const Folder folder;  // one channel: [N, C, H, W] and [N, H, W, C] are the same bytes
+  const TemporaryFolder folder;  // one channel: [N, C, H, W] and [N, H, W, C] are the same bytes
   const Tensor x = tensor(case_tensor("conv_5x5_of_one_channel", "input_0"));
   const Shape nchw = x.shape();
   ASSERT_EQ(nchw[1], 1);
@@ -154,7 +154,7 @@ TEST(Run, ChannelsLastShapesWhereTheBytesAreTheSame) {
   }
 }
 
-Finished run_picture(const char* model, const std::string& picture, const Folder& folder,
+Finished run_picture(const char* model, const std::string& picture, const TemporaryFolder& folder,
                      const std::vector<std::string>& more = {}) {
   std::vector<std::string> arguments = {"run",          data_file(model), "--output-dir",
                                         folder / "out", "--image",        "x=" + picture};
@@ -163,7 +163,7 @@ Finished run_picture(const char* model, const std::string& picture, const Folder
 }
 
 TEST(Picture, PixelsAreScaledShiftedAndPlanar) {
-  const Folder folder;
+  const TemporaryFolder folder;
   ASSERT_EQ(run_picture("picture.onnx", data_file("ramp.png"), folder).code, 0);
   const Tensor plain = tensor(folder / "out/y.npy");
   ASSERT_EQ(run_picture("picture.onnx", data_file("ramp.png"), folder,
@@ -185,7 +185,7 @@ TEST(Picture, PixelsAreScaledShiftedAndPlanar) {
 }
 
 TEST(Picture, ChannelsLastInAnEngineToo) {
-  const Folder folder;
+  const TemporaryFolder folder;
   ASSERT_EQ(braze_program({"compile", data_file("picture.onnx"), "--io-layout", "nhwc", "-o",
                            folder / "e.brz"})
                 .code,
@@ -199,7 +199,7 @@ TEST(Picture, ChannelsLastInAnEngineToo) {
 }
 
 TEST(Picture, UnsignedBytesStayAsTheyAre) {
-  const Folder folder;
+  const TemporaryFolder folder;
   ASSERT_EQ(run_picture("pixels.onnx", data_file("ramp.png"), folder).code, 0);
   const Tensor pixels = tensor(folder / "out/y.npy");
   EXPECT_EQ(pixels.as<std::uint8_t>()[(2 * 7 + 3) * 3 + 1], 60);
@@ -209,7 +209,7 @@ TEST(Picture, UnsignedBytesStayAsTheyAre) {
 }
 
 TEST(Picture, HalfPrecision) {
-  const Folder folder;
+  const TemporaryFolder folder;
   ASSERT_EQ(run_picture("half.onnx", data_file("ramp.png"), folder, {"--scale", "0.25"}).code, 0);
   const Tensor half = tensor(folder / "out/y.npy");
   ASSERT_EQ(half.dtype(), DType::kFloat16);
@@ -218,7 +218,7 @@ TEST(Picture, HalfPrecision) {
 }
 
 TEST(Picture, JpegIsScaledWhereAsked) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const Finished refused = run_picture("picture.onnx", data_file("plain.jpg"), folder);
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr("16 pixels wide and 8 high"));
@@ -233,7 +233,7 @@ TEST(Picture, JpegIsScaledWhereAsked) {
 }
 
 TEST(Picture, FilesThatAreNone) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::string png = read_bytes(data_file("ramp.png"));
   for (const std::size_t size : {0UL, 1UL, 20UL, png.size() / 2, png.size() - 20}) {
     write_bytes(folder / "cut.png", png.substr(0, size));
@@ -253,7 +253,7 @@ TEST(Picture, FilesThatAreNone) {
 }
 
 TEST(Engine, IsNotWrittenOverItsModel) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const std::filesystem::path model(folder / "net.onnx");
   std::filesystem::copy_file(case_model("squeeze_excite"), model);
   const auto size = std::filesystem::file_size(model);
@@ -265,7 +265,7 @@ TEST(Engine, IsNotWrittenOverItsModel) {
 }
 
 TEST(Engine, RunsAsTheModelDoes) {
-  const Folder folder;
+  const TemporaryFolder folder;
   const Finished compiled = braze_program(
       {"compile", case_model("squeeze_excite"), "-o", folder / "net.engine", "--json"});
   ASSERT_EQ(compiled.code, 0) << compiled.err;
@@ -286,14 +286,14 @@ TEST(Engine, RunsAsTheModelDoes) {
 }
 
 TEST(Engine, SameBytesEveryTime) {
-  const Folder folder;
+  const TemporaryFolder folder;
   for (const char* name : {"a", "b"})
     ASSERT_EQ(braze_program({"compile", case_model("dense_block"), "-o", folder / name}).code, 0);
   EXPECT_EQ(read_bytes(folder / "a"), read_bytes(folder / "b"));
 }
 
 TEST(Engine, DamageIsRefused) {
-  const Folder folder;
+  const TemporaryFolder folder;
   ASSERT_EQ(braze_program({"compile", case_model("bias_1C11"), "-o", folder / "good"}).code, 0);
   const std::string good = read_bytes(folder / "good");
   for (std::size_t size = 8; size < good.size(); size += good.size() / 7) {
@@ -311,7 +311,7 @@ TEST(Engine, DamageIsRefused) {
 }
 
 TEST(Disk, FoldersThatCannotBe) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_bytes(folder / "file", "");
   const Finished compiled =
       braze_program({"compile", case_model("bias_1C11"), "-o", folder / "file/net.engine"});
@@ -326,7 +326,7 @@ TEST(Disk, FoldersThatCannotBe) {
 }
 
 TEST(Disk, FullWhileWriting) {
-  const Folder folder;
+  const TemporaryFolder folder;
   write_bytes(folder / "net.engine", "old");
   const Finished compiled = braze_program(
       {"compile", case_model("conv_wide"), "-o", folder / "net.engine"}, {.most_file_bytes = 4096});

@@ -33,7 +33,7 @@ class Tune : public ::testing::Test {
   }
   [[nodiscard]] std::string database() const { return folder_ / "cache/tuning.db"; }
 
-  const Folder folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(Tune, MeasuresOnceAndPlansUseIt) {

@@ -65,7 +65,7 @@ TEST(Usage, WrongOptionsAreUsageErrors) {
 }
 
 TEST(Usage, ModelsThatAreNone) {
-  const Folder folder;
+  const TemporaryFolder folder;
   expect_error({"explain", folder / "missing.onnx"}, 3, "missing.onnx");
   expect_error({"explain", folder.path().string()}, 3, "folder");
   write_bytes(folder / "empty.onnx", "");

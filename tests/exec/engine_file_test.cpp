@@ -18,6 +18,7 @@
 #include "passes/pipeline.hpp"
 #include "plan/make_plan.hpp"
 #include "state.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -69,13 +70,6 @@ std::vector<Bytes> outputs_of(Plan plan) {
 
 class EngineFile : public ::testing::Test {
  protected:
-  void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(::testing::TempDir()) / fmt::format("engine_{}", info->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::filesystem::path file(const char* name = "net.engine") const { return folder_ / name; }
   Bytes contents(const char* name = "net.engine") const {
     const auto mapped = MappedFile::open(file(name));
@@ -98,7 +92,7 @@ class EngineFile : public ::testing::Test {
   }
 
  private:
-  std::filesystem::path folder_;
+  const TemporaryFolder folder_;
 };
 
 EngineHeader header_of(const Bytes& bytes) {

@@ -12,6 +12,7 @@
 #include "passes/lower_precision.hpp"
 #include "passes/net.hpp"
 #include "plan/make_plan.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -30,10 +31,10 @@ Plan sample() {
 
 class GroupEngine : public ::testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(file_); }
   Plan reread(const Plan& plan) const {
-    write_engine(file_, plan);
-    return read_engine(file_);
+    const TemporaryFolder folder;
+    write_engine(folder / "group.engine", plan);
+    return read_engine(folder / "group.engine");
   }
   void expect_refused(const std::string& part, const std::function<void(KernelPlan&)>& change) {
     SCOPED_TRACE(part);
@@ -47,8 +48,6 @@ class GroupEngine : public ::testing::Test {
       EXPECT_THAT(refusal.error().message, ::testing::HasSubstr(part));
     }
   }
-
-  std::filesystem::path file_ = std::filesystem::path(::testing::TempDir()) / "group.engine";
 };
 
 TEST_F(GroupEngine, GivesTheSamePlan) {

@@ -13,6 +13,7 @@
 #include <iterator>
 
 #include "exec/tuning_db.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -25,28 +26,11 @@ using Time = TuningDatabase::Time;
 
 class TuningDb : public ::testing::Test {
  protected:
-  TuningDb() {
-    std::string name = (std::filesystem::temp_directory_path() / "braze_tuning_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    folder_ = name;
-  }
-  ~TuningDb() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
   [[nodiscard]] TuningDatabase open(const std::string& device = "cpu",
                                     const std::string& version = "1") const {
-    return {folder_, device, version};
+    return {folder_.path(), device, version};
   }
   [[nodiscard]] std::filesystem::path file() const { return folder_ / "tuning.db"; }
-  [[nodiscard]] std::vector<std::string> files() const {
-    std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_))
-      names.push_back(entry.path().filename().string());
-    std::ranges::sort(names);
-    return names;
-  }
   void put(const std::string& bytes) const { std::ofstream(file(), std::ios::binary) << bytes; }
   void execute(const std::string& text) const {
     sqlite3* connection = nullptr;
@@ -56,7 +40,7 @@ class TuningDb : public ::testing::Test {
     sqlite3_close(connection);
   }
 
-  std::filesystem::path folder_;
+  const TemporaryFolder folder_;
 };
 
 void add(TuningDatabase& database, const std::string& problem, const std::string& way, double us) {
@@ -88,7 +72,7 @@ TEST_F(TuningDb, KeepsWhatWasMeasuredByDeviceAndVersion) {
     database.add("conv", times);
     EXPECT_EQ(database.us("conv", "b"), 2.25);  // at once
   }
-  EXPECT_THAT(files(), ElementsAre("tuning.db"));
+  EXPECT_THAT(folder_.files(), ElementsAre("tuning.db"));
   const TuningDatabase again = open();
   EXPECT_TRUE(again.knows("conv"));
   EXPECT_EQ(again.us("conv", "a"), 3.5);
@@ -121,7 +105,7 @@ TEST_F(TuningDb, WithoutAFolderNothingIsKept) {
 
 TEST_F(TuningDb, ReadingMakesNoFile) {
   EXPECT_FALSE(open().knows("conv"));
-  EXPECT_THAT(files(), IsEmpty());
+  EXPECT_THAT(folder_.files(), IsEmpty());
 }
 
 TEST_F(TuningDb, TwoProcessesAtOnce) {
@@ -186,7 +170,7 @@ TEST_F(TuningDb, ReadersAndWritersOfANewFileAtOnce) {
     });
     EXPECT_TRUE(went_well(writer));
     EXPECT_TRUE(went_well(reader));
-    EXPECT_THAT(files(), ElementsAre("tuning.db"));
+    EXPECT_THAT(folder_.files(), ElementsAre("tuning.db"));
     std::filesystem::remove(file());
   }
 }
@@ -206,7 +190,7 @@ TEST_F(TuningDb, ADamagedFileIsRenamedAndANewOneBegun) {
     EXPECT_THAT(open().warnings(), IsEmpty());
     std::filesystem::remove(file());
   }
-  EXPECT_THAT(files(),
+  EXPECT_THAT(folder_.files(),
               ElementsAre("tuning.db.unusable", "tuning.db.unusable-2", "tuning.db.unusable-3"));
   EXPECT_EQ(bytes_of(folder_ / "tuning.db.unusable"), "no database");
 }
@@ -233,7 +217,7 @@ TEST_F(TuningDb, AFileOfAnotherProgramIsRenamed) {
   EXPECT_THAT(database.warnings()[0], HasSubstr("something else"));
   add(database, "conv", "a", 1);
   EXPECT_EQ(open().us("conv", "a"), 1.0);
-  EXPECT_THAT(files(), ElementsAre("tuning.db", "tuning.db.unusable"));
+  EXPECT_THAT(folder_.files(), ElementsAre("tuning.db", "tuning.db.unusable"));
 }
 
 TEST_F(TuningDb, AnOlderFormatIsRenamedAndANewerOneLeftAlone) {
@@ -255,7 +239,7 @@ TEST_F(TuningDb, AnOlderFormatIsRenamedAndANewerOneLeftAlone) {
   const TuningDatabase older = open();
   ASSERT_THAT(older.warnings(), SizeIs(1));
   EXPECT_THAT(older.warnings()[0], HasSubstr("older version"));
-  EXPECT_THAT(files(), ElementsAre("tuning.db.unusable"));
+  EXPECT_THAT(folder_.files(), ElementsAre("tuning.db.unusable"));
 }
 
 TEST_F(TuningDb, TimesThatAreNoneAreIgnored) {
@@ -291,13 +275,13 @@ TEST_F(TuningDb, AReadOnlyFileIsReadAndNotWritten) {
   }
   std::filesystem::permissions(file(), std::filesystem::perms::owner_read);
   std::filesystem::permissions(
-      folder_, std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
+      folder_.path(), std::filesystem::perms::owner_read | std::filesystem::perms::owner_exec);
   TuningDatabase database = open();
   EXPECT_EQ(database.us("conv", "a"), 1.0);
   EXPECT_THAT(database.warnings(), IsEmpty());
   add(database, "pool", "a", 1);
   EXPECT_THAT(database.warnings(), SizeIs(1));
-  std::filesystem::permissions(folder_, std::filesystem::perms::owner_all);
+  std::filesystem::permissions(folder_.path(), std::filesystem::perms::owner_all);
 }
 
 TEST_F(TuningDb, AFullDiskLosesNothingThatWasKept) {

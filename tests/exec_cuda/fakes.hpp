@@ -1,9 +1,8 @@
-// The stand-ins for NVIDIA's libraries, and a folder for a test's files.
+// The stand-ins for NVIDIA's libraries.
 #pragma once
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -12,6 +11,7 @@
 #include "base/error.hpp"
 #include "exec/cuda/library.hpp"
 #include "exec_cuda/fake/driver.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::cuda {
 
@@ -37,26 +37,7 @@ inline fake::State& fake_driver() {
   return *get();
 }
 
-/// A new, empty folder that is removed at the end.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = testing::TempDir() + "braze-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::permissions(path_, std::filesystem::perms::owner_all, ignored);
-    std::filesystem::remove_all(path_, ignored);
-  }
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
+using test::TemporaryFolder;
 
 inline std::string read_text(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);

@@ -5,6 +5,7 @@
 #include "model/npy.hpp"
 #include "model/onnx_model.hpp"
 #include "model/read_tensor.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -101,7 +102,8 @@ TEST(Damaged, TensorProtos) {
 }
 
 TEST(Damaged, NpyFiles) {
-  const std::string file = testing::TempDir() + "damaged.npy";
+  const TemporaryFolder folder;
+  const std::string file = folder / "damaged.npy";
   write_npy(file, make_tensor(DType::kInt16, {2, 3}, Ints{1, 2, 3, 4, 5, 6}));
   const auto mapped = MappedFile::open(file);
   const std::string text(reinterpret_cast<const char*>(mapped->bytes().data()),

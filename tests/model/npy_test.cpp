@@ -7,6 +7,7 @@
 #include "base/file.hpp"
 #include "model/onnx_model.hpp"
 #include "model/read_tensor.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -35,7 +36,8 @@ void expect_wrong(const std::vector<std::string>& parts, const std::string& text
 }
 
 TEST(Npy, RoundTripOfEveryDtype) {
-  const std::string file = testing::TempDir() + "round.npy";
+  const TemporaryFolder folder;
+  const std::string file = folder / "round.npy";
   for (int i = 0; i <= static_cast<int>(DType::kBool); ++i) {
     const auto dtype = static_cast<DType>(i);
     const Tensor tensor = make_tensor(dtype, {1, 3}, std::vector<double>{0, 1, 1});
@@ -52,7 +54,8 @@ TEST(Npy, RoundTripOfEveryDtype) {
 }
 
 TEST(Npy, WritesWhatNumpyWrites) {
-  const std::string file = testing::TempDir() + "bytes.npy";
+  const TemporaryFolder folder;
+  const std::string file = folder / "bytes.npy";
   write_npy(file, make_tensor(DType::kUInt8, {2}, Ints{65, 66}));
   const auto mapped = MappedFile::open(file);
   const std::string text(reinterpret_cast<const char*>(mapped->bytes().data()),
@@ -63,7 +66,8 @@ TEST(Npy, WritesWhatNumpyWrites) {
 }
 
 TEST(Npy, ShapesOfEveryRank) {
-  const std::string file = testing::TempDir() + "rank.npy";
+  const TemporaryFolder folder;
+  const std::string file = folder / "rank.npy";
   for (const Shape& shape : {Shape{}, Shape{1}, Shape{0, 4}, Shape{1, 1, 1, 1, 1, 1}}) {
     write_npy(file, Tensor::make(DType::kInt32, shape));
     EXPECT_EQ(read_npy(file).shape(), shape);
@@ -88,7 +92,8 @@ TEST(Npy, FortranOrderIsTurnedAround) {
 }
 
 TEST(Npy, ElementsAreMappedWhereTheyAreAligned) {
-  const std::string file = testing::TempDir() + "mapped.npy";
+  const TemporaryFolder folder;
+  const std::string file = folder / "mapped.npy";
   write_npy(file, make_tensor(DType::kFloat64, {4}, Ints{1, 2, 3, 4}));
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(read_npy(file).data()) % 64, 0U);
 }

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "model/onnx_model.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -298,18 +299,19 @@ TEST(ReadOnnx, WrongAttributes) {
 TEST(ReadOnnx, FilesThatAreNotThereOrAreNoModels) {
   expect_error(kInvalid, {"/nonexistent.onnx", "No such file"},
                [] { read_onnx("/nonexistent.onnx"); });
-  const std::string file = testing::TempDir() + "no_model.onnx";
+  const TemporaryFolder folder;
+  const std::string file = folder / "no_model.onnx";
   std::ofstream(file) << "This is no model at all.";
   expect_error(kInvalid, {file, "protobuf"}, [&file] { read_onnx(file); });
 }
 
 TEST(ReadOnnx, FilesBeyondWhatProtobufHolds) {
-  const std::string file = testing::TempDir() + "huge.onnx";
+  const TemporaryFolder folder;
+  const std::string file = folder / "huge.onnx";
   std::ofstream(file) << "x";
   std::filesystem::resize_file(file, (std::uintmax_t{1} << 31) + 5);  // a hole: takes no room
   expect_error(kInvalid, {file, "2147483653 bytes", "2 GB", "external data"},
                [&file] { read_onnx(file); });
-  std::filesystem::remove(file);
 }
 
 TEST(ReadOnnx, SparseInitializersAreRefused) {

@@ -7,6 +7,7 @@
 #include "model/external_data.hpp"
 #include "model/onnx_model.hpp"
 #include "model/read_tensor.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -130,7 +131,7 @@ TEST(DecodeTensor, DtypesThatAreNotSupported) {
 class ExternalTensor : public testing::Test {
  protected:
   void SetUp() override {
-    std::filesystem::create_directories(folder_ / "sub");
+    std::filesystem::create_directory(folder_ / "sub");
     std::vector<float> values;
     for (int i = 0; i < 16; ++i) values.push_back(static_cast<float>(i));
     for (const char* name : {"data.bin", "sub/data.bin"}) {
@@ -155,14 +156,15 @@ class ExternalTensor : public testing::Test {
     return proto;
   }
 
-  std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) / "external";
+  const TemporaryFolder folder_;
 };
 
 TEST_F(ExternalTensor, IsMappedWhereItIsAligned) {
-  EXPECT_THAT(load<double>(decode(external("data.bin", "", ""), folder_)), ElementsAre(0, 1, 2, 3));
-  EXPECT_THAT(load<double>(decode(external("sub/data.bin", "48", "16"), folder_)),
+  EXPECT_THAT(load<double>(decode(external("data.bin", "", ""), folder_.path())),
+              ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(load<double>(decode(external("sub/data.bin", "48", "16"), folder_.path())),
               ElementsAre(12, 13, 14, 15));
-  model::ExternalData data(folder_);
+  model::ExternalData data(folder_.path());
   onnx::TensorProto first = external("data.bin", "0", "16");
   onnx::TensorProto second = external("data.bin", "16", "16");
   const Tensor a = model::decode_tensor(first, data, "a");
@@ -172,7 +174,7 @@ TEST_F(ExternalTensor, IsMappedWhereItIsAligned) {
 
 TEST_F(ExternalTensor, IsCopiedWhereItIsNot) {
   onnx::TensorProto proto = external("data.bin", "1", "16");
-  const Tensor tensor = decode(proto, folder_);
+  const Tensor tensor = decode(proto, folder_.path());
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data()) % 4, 0U);
   std::ifstream file(folder_ / "data.bin", std::ios::binary);
   file.seekg(1);
@@ -186,35 +188,41 @@ TEST_F(ExternalTensor, OutlivesTheModel) {
   *model.graph().add_initializer() = external("data.bin", "4", "16");
   model.graph().mutable_initializer(0)->set_name("w");
   model.node("Relu", {"w"}, {"y"}).output("y");
-  const Graph graph = model.read(folder_);
+  const Graph graph = model.read(folder_.path());
   EXPECT_THAT(load<double>(*graph.value(graph.node(0).inputs[0]).constant),
               ElementsAre(1, 2, 3, 4));
 }
 
 TEST_F(ExternalTensor, MayNotLeaveItsFolder) {
-  for (const std::string location :
-       {"/etc/passwd", "../external/data.bin", "sub/../data.bin", ".."}) {
+  const std::string mine = folder_.path().filename().string();
+  for (const std::string& location : {std::string("/etc/passwd"), "../" + mine + "/data.bin",
+                                      std::string("sub/../data.bin"), std::string("..")}) {
     expect_wrong(kInvalid, {"tensor 't'", location, "leaves the model's folder"},
-                 external(location, "", ""), folder_);
+                 external(location, "", ""), folder_.path());
   }
   expect_wrong(kInvalid, {"external location"}, external(std::string("data.bin\0x", 10), "", ""),
-               folder_);
+               folder_.path());
 }
 
 TEST_F(ExternalTensor, WrongRanges) {
-  expect_wrong(kInvalid, {"tensor 't'", "without a location"}, external("", "", ""), folder_);
-  expect_wrong(kInvalid, {"none.bin", "No such file"}, external("none.bin", "", ""), folder_);
-  expect_wrong(kInvalid, {"folder"}, external("sub", "", ""), folder_);
-  expect_wrong(kInvalid, {"offset is 'x1'"}, external("data.bin", "x1", ""), folder_);
-  expect_wrong(kInvalid, {"offset is '-4'"}, external("data.bin", "-4", ""), folder_);
-  expect_wrong(kInvalid, {"length is '16k'"}, external("data.bin", "", "16k"), folder_);
-  expect_wrong(kInvalid, {"12 bytes", "expected 16"}, external("data.bin", "", "12"), folder_);
-  expect_wrong(kInvalid, {"52 to 68", "only 65"}, external("data.bin", "52", "16"), folder_);
-  expect_wrong(kInvalid, {"only 65"}, external("data.bin", "18446744073709551615", ""), folder_);
+  expect_wrong(kInvalid, {"tensor 't'", "without a location"}, external("", "", ""),
+               folder_.path());
+  expect_wrong(kInvalid, {"none.bin", "No such file"}, external("none.bin", "", ""),
+               folder_.path());
+  expect_wrong(kInvalid, {"folder"}, external("sub", "", ""), folder_.path());
+  expect_wrong(kInvalid, {"offset is 'x1'"}, external("data.bin", "x1", ""), folder_.path());
+  expect_wrong(kInvalid, {"offset is '-4'"}, external("data.bin", "-4", ""), folder_.path());
+  expect_wrong(kInvalid, {"length is '16k'"}, external("data.bin", "", "16k"), folder_.path());
+  expect_wrong(kInvalid, {"12 bytes", "expected 16"}, external("data.bin", "", "12"),
+               folder_.path());
+  expect_wrong(kInvalid, {"52 to 68", "only 65"}, external("data.bin", "52", "16"), folder_.path());
+  expect_wrong(kInvalid, {"only 65"}, external("data.bin", "18446744073709551615", ""),
+               folder_.path());
 }
 
 TEST(TensorFile, ProtoRoundTrip) {
-  const std::string file = testing::TempDir() + "tensor.pb";
+  const TemporaryFolder folder;
+  const std::string file = folder / "tensor.pb";
   const Tensor tensor = make_tensor(DType::kBFloat16, {3}, std::vector<double>{1, -2, 0.5});
   write_tensor_file(file, tensor);
   const Tensor read = read_tensor_file(file);
@@ -223,7 +231,8 @@ TEST(TensorFile, ProtoRoundTrip) {
 }
 
 TEST(TensorFile, ErrorsAreTheInputs) {
-  const std::string file = testing::TempDir() + "bad.pb";
+  const TemporaryFolder folder;
+  const std::string file = folder / "bad.pb";
   std::ofstream(file) << "no tensor";
   expect_error(ErrorCode::kInput, {file, "neither"}, [&] { read_tensor_file(file); });
   std::ofstream(file) << proto_of(onnx::TensorProto::FLOAT, {3}).SerializeAsString();

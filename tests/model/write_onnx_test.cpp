@@ -9,6 +9,7 @@
 #include "graph/interpret.hpp"
 #include "graph/shape.hpp"
 #include "model/onnx_model.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -328,7 +329,8 @@ TEST(WriteOnnx, WhatOpset17CannotSay) {
 }
 
 TEST(WriteOnnx, ToAFile) {
-  const std::string file = testing::TempDir() + "written.onnx";
+  const TemporaryFolder folder;
+  const std::string file = folder / "written.onnx";
   write_onnx(resolved(plain("Relu").model), file);
   EXPECT_EQ(read_onnx(file).node_count(), 1);
 }

@@ -11,6 +11,7 @@
 #include "passes/net.hpp"
 #include "support/fake_cudnn/fake_cudnn.hpp"
 #include "support/onnx_case.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -181,7 +182,8 @@ TEST(NetworkOnCudnn, AnEngineFileKeepsTheBackendOfEachKernel) {
   fake_cudnn();
   Net net = two_convs();
   const Model model = compile_for(emulated_with_cudnn(90, Precision::kFp32), net.graph, nhwc());
-  const std::filesystem::path file = ::testing::TempDir() + "braze_cudnn_test.brz";
+  const TemporaryFolder folder;
+  const std::string file = folder / "net.brz";
   ASSERT_TRUE(model.save(file).ok());
   const Plan plan = read_engine(file);
   ASSERT_EQ(plan.kernels.size(), 2U);
@@ -195,7 +197,6 @@ TEST(NetworkOnCudnn, AnEngineFileKeepsTheBackendOfEachKernel) {
   const Result<Model> seen = load(file, look);
   ASSERT_TRUE(seen.ok()) << seen.error().message;
   EXPECT_THAT(backends_of(*seen), ElementsAre("cudnn", "cudnn"));
-  std::filesystem::remove(file);
 }
 
 TEST(NetworkOnCudnn, AnArchitectureWithoutAGpuIsRefused) {

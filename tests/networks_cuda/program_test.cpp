@@ -10,6 +10,7 @@
 #include "base/error.hpp"
 #include "networks_cuda/emulated_machine.hpp"
 #include "passes/net.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -106,7 +107,8 @@ TEST(CudaProgram, EnginesCanBeLookedAtWhereThereIsNoGpu) {
   options.precision = Precision::kTf32;
   options.plan_only = true;
   const Model made = compile_for(select_machine(options), net.graph, options);
-  const auto file = std::filesystem::path(::testing::TempDir()) / "towers.brz";
+  const TemporaryFolder folder;
+  const std::string file = folder / "towers.brz";
   ASSERT_TRUE(made.save(file).ok());
   Options mine;
   mine.plan_only = true;
@@ -124,7 +126,6 @@ TEST(CudaProgram, EnginesCanBeLookedAtWhereThereIsNoGpu) {
   const auto refused = loaded->run(random_inputs(*loaded));
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(exit_code(refused.error().code), 4);
-  std::filesystem::remove(file);
 }
 
 TEST(CudaProgram, OutOfMemoryNamesWhatThereIsNoRoomFor) {

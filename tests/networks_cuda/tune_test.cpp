@@ -12,6 +12,7 @@
 #include "kernels/cuda/families.hpp"
 #include "passes/net.hpp"
 #include "support/simt/emulated_gpu.hpp"
+#include "support/temporary_folder.hpp"
 #include "tune.hpp"
 
 namespace braze::test {
@@ -94,9 +95,7 @@ Graph network() {
 class TuneOnGpu : public ::testing::Test {
  protected:
   TuneOnGpu() {
-    std::string name = (std::filesystem::temp_directory_path() / "braze_tune_XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    options_.cache_dir = name;
+    options_.cache_dir = folder_.path();
     options_.precision = Precision::kFp16;
     options_.nhwc_io = true;
     options_.compute_dtype_io = true;
@@ -108,11 +107,8 @@ class TuneOnGpu : public ::testing::Test {
     machine_.name = "emulated";
     tuning_.candidates = 3;
   }
-  ~TuneOnGpu() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(options_.cache_dir, ignored);
-  }
 
+  const TemporaryFolder folder_;
   std::shared_ptr<FakeClockGpu> gpu_ = std::make_shared<FakeClockGpu>(80);
   std::shared_ptr<CountingCompiler> compiler_ = std::make_shared<CountingCompiler>(80);
   Machine machine_;

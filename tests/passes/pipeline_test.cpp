@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "passes/check.hpp"
 #include "passes/edit.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace braze::test {
 namespace {
@@ -59,9 +60,9 @@ TEST(Pipeline, FailuresNameThePassAndLeaveTheGraph) {
   Net net = conv_and_batch_norm();
   net.graph.value(net.graph.outputs[0].value).shape = {1, 4, 9, 9};
   PassOptions options;
-  options.dump_directory = testing::TempDir();
+  const TemporaryFolder folder;
+  options.dump_directory = folder.path().string();
   const std::string path = options.dump_directory + "/before_fold_affine_into_conv.txt";
-  std::filesystem::remove(path);
   try {
     simplify(net.graph, options);
     FAIL();

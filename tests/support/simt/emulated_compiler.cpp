@@ -15,6 +15,7 @@
 
 #include "base/error.hpp"
 #include "base/hash.hpp"
+#include "support/temporary_folder.hpp"
 
 extern char** environ;
 
@@ -77,8 +78,8 @@ std::pair<int, std::string> execute(const std::vector<std::string>& words, const
 /// "g++ (Debian 12.2.0-14) 12.2.0", or "" where there is none.
 const std::string& version() {
   static const std::string kVersion = [] {
-    const fs::path log = fs::temp_directory_path() / fmt::format("braze-simt-{}", ::getpid());
-    const auto [status, text] = execute({"g++", "--version"}, log);
+    const TemporaryFolder folder;
+    const auto [status, text] = execute({"g++", "--version"}, folder / "log");
     return status == 0 ? text.substr(0, text.find('\n')) : std::string();
   }();
   return kVersion;
