@@ -76,6 +76,8 @@ class GroupTiles {
   /// What a tile of the last result needs of every image, in the order of images(). What members
   /// make is clipped to the image before its own inputs are asked for: beyond it there are zeros.
   [[nodiscard]] std::vector<Region> needed(const Region& tile) const;
+  /// The same with nothing clipped: tiles of kernels that compute the same for each of them.
+  [[nodiscard]] std::vector<Region> uncut(const Region& tile) const { return walk(tile, false); }
   /// Extents of what an uncut tile of rows x columns needs of every image: tiles in the middle of a
   /// large image, and those of kernels that compute whole tiles at its border.
   [[nodiscard]] std::vector<std::array<std::int64_t, 2>> extents(std::int64_t rows,

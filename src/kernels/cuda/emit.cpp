@@ -267,6 +267,7 @@ std::optional<StagedOperand> EpilogueEmitter::stageable(ValueId id, const Shape&
 
 /// The statement that loads V channels of an operand to x.
 std::string EpilogueEmitter::add_operand(ValueId id, const Shape& result) {
+  if (const auto found = on_chip_.find(id); found != on_chip_.end()) return found->second;
   if (staged_row_ && !staged_) {
     staged_ = stageable(id, result);
     if (staged_) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -70,6 +71,9 @@ class EpilogueEmitter {
   }
   [[nodiscard]] const std::optional<StagedOperand>& staged() const { return staged_; }
 
+  /// An operand that the kernel has on chip: the statement `load` names V of its channels x.
+  void keep_on_chip(ValueId id, std::string load) { on_chip_[id] = std::move(load); }
+
   /// acc = acc + bias[channel]
   void add_bias(ValueId bias);
   /// acc = acc + factor * operand, which broadcasts to the result
@@ -106,6 +110,7 @@ class EpilogueEmitter {
   std::function<int(DType)> staged_row_;
   std::int64_t most_staged_bytes_ = 4;
   std::optional<StagedOperand> staged_;
+  std::map<ValueId, std::string> on_chip_;
 };
 
 /// A translation unit: the headers, then `body`, then the entry that calls `call` with its
