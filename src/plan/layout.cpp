@@ -66,7 +66,10 @@ class Assigner {
     const Node& anchor = plan_.graph.node(kernel.group.members[0].anchor);
     if (anchor.kind() == OpKind::kReshape)
       return keeps_axes_0_and_1(plan_, anchor) ? LayoutRule::kSame : LayoutRule::kModelOnly;
-    return family_of(registry_, kernel.family).layouts;
+    const KernelFamily& family = family_of(registry_, kernel.family);
+    return family.layouts_of == nullptr
+               ? family.layouts
+               : family.layouts_of(plan_.graph, kernel.group, plan_.device);
   }
 
   /// The layout kernel k needs of an input under the present choice; nullopt if any will do.
@@ -107,6 +110,13 @@ class Assigner {
 
   void start() {
     modes_.assign(rules_.size(), Layout::kModel);
+    // Members of a group pass images to each other channels-last.
+    for (const KernelPlan& kernel : plan_.kernels) {
+      for (std::size_t m = 0; m + 1 < kernel.group.members.size(); ++m) {
+        const ValueId id = kernel.group.members[m].result;
+        if (is_image(value(id))) layout_[index(id)] = Layout::kChannelsLast;
+      }
+    }
     for (const ValueId input : plan_.graph.inputs) {
       if (has_choice(input)) layout_[index(input)] = io_layout();
     }

@@ -111,6 +111,8 @@ struct KernelFamily {
                                        const Device& device) = nullptr;
   Work (*work)(const Graph& graph, const Group& group, const Candidate& candidate,
                const Device& device) = nullptr;
+  /// The layouts of this group, where they depend on it. Null: `layouts`.
+  LayoutRule (*layouts_of)(const Graph& graph, const Group& group, const Device& device) = nullptr;
   /// Families that join and run tile by tile: the tiles of a candidate.
   Tiling (*tiling)(const Graph& graph, const Group& group, const Candidate& candidate,
                    const Device& device) = nullptr;

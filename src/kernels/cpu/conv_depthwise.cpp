@@ -18,7 +18,7 @@ struct Axis {
   std::int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad = 0;
 };
 
-class DepthwiseKernel final : public Kernel {
+class DepthwiseKernel final : public RowKernel {
  public:
   DepthwiseKernel(const Plan& plan, const KernelPlan& kernel)
       : epilogue_(plan, kernel, kernel.group.members.front()) {
@@ -70,13 +70,17 @@ class DepthwiseKernel final : public Kernel {
                  [&](std::size_t task, std::size_t) {
                    const std::int64_t n = static_cast<std::int64_t>(task) / bands;
                    const std::int64_t begin = static_cast<std::int64_t>(task) % bands * band_;
-                   const std::int64_t end = std::min(begin + band_, h_.out);
-                   for (const DepthwiseChunk& chunk : vectors_.chunks) {
-                     std::int64_t oy = begin;
-                     for (; has_pairs_ && oy + 2 <= end; oy += 2) rows(arguments, n, oy, 2, chunk);
-                     for (; oy < end; ++oy) rows(arguments, n, oy, 1, chunk);
-                   }
+                   run_rows(arguments, n, begin, std::min(begin + band_, h_.out));
                  });
+  }
+
+  void run_rows(const KernelArguments& arguments, std::int64_t n, std::int64_t begin,
+                std::int64_t end) const noexcept override {
+    for (const DepthwiseChunk& chunk : vectors_.chunks) {
+      std::int64_t oy = begin;
+      for (; has_pairs_ && oy + 2 <= end; oy += 2) rows(arguments, n, oy, 2, chunk);
+      for (; oy < end; ++oy) rows(arguments, n, oy, 1, chunk);
+    }
   }
 
  private:

@@ -33,7 +33,9 @@ ConvDirectKernel::ConvDirectKernel(const Plan& plan, const KernelPlan& kernel,
   x_ = operand_of(plan, kernel.group, node.input(0));
   weights_ = operand_of(plan, kernel.group, node.input(1));
   bias_ = operand_of(plan, kernel.group, node.input(2));
-  output_ = output_index(kernel.group, stored_output(plan.graph, kernel.group));
+  const ValueId result = stored_output(plan.graph, kernel.group);
+  output_ = output_index(kernel.group, result);
+  row_pixels_ = image_of(plan, result).w;
   clamp_ = epilogue_.take_leading_clamp();
   if (weights_.input < 0 && bias_.input < 0) {
     packed_ = Tensor::make(DType::kFloat32, {g_.packed_floats()});
@@ -105,15 +107,40 @@ void ConvDirectKernel::run(const KernelArguments& arguments) const noexcept {
   const Cut pieces = cut(worker_count(arguments.pool));
   parallel_for(arguments.pool, static_cast<std::size_t>(pieces.tasks),
                [&](std::size_t task, std::size_t worker) {
-                 std::byte* mine = workspace + worker * scratch_bytes();
-                 Scratch scratch;
-                 scratch.ring = reinterpret_cast<float*>(mine);
-                 scratch.buffer = reinterpret_cast<float*>(
-                     mine + float_bytes(g_.d.kernel * g_.slots * g_.slot_floats));
-                 scratch.taps = reinterpret_cast<ConvTap*>(
-                     reinterpret_cast<std::byte*>(scratch.buffer) + float_bytes(g_.buffer_floats));
-                 run_part(run, part(pieces, static_cast<std::int64_t>(task)), scratch);
+                 run_part(run, part(pieces, static_cast<std::int64_t>(task)),
+                          scratch_at(workspace + worker * scratch_bytes()));
                });
+}
+
+ConvDirectKernel::Scratch ConvDirectKernel::scratch_at(std::byte* workspace) const {
+  Scratch scratch;
+  scratch.ring = reinterpret_cast<float*>(workspace);
+  workspace += float_bytes(g_.d.kernel * g_.slots * g_.slot_floats);
+  scratch.buffer = reinterpret_cast<float*>(workspace);
+  workspace += float_bytes(g_.buffer_floats);
+  scratch.taps = reinterpret_cast<ConvTap*>(workspace);
+  return scratch;
+}
+
+void ConvDirectKernel::run_rows(const KernelArguments& arguments, std::int64_t n,
+                                std::int64_t begin, std::int64_t end) const noexcept {
+  const Run run{arguments, static_cast<const float*>(x_.data(arguments)), packed_.as<float>(),
+                static_cast<float*>(arguments.outputs[static_cast<std::size_t>(output_)])};
+  const Scratch scratch = scratch_at(static_cast<std::byte*>(arguments.workspace));
+  const bool line = g_.w.out != row_pixels_;  // flatten_pixels()
+  const std::int64_t first = line ? begin * row_pixels_ : 0;
+  const std::int64_t last = line ? end * row_pixels_ : g_.w.out;
+  Part part;
+  part.n = n;
+  part.row_begin = line ? 0 : begin;
+  part.row_end = line ? 1 : end;
+  part.block_end = g_.blocks.size();
+  for (part.group = 0; part.group < g_.groups; ++part.group) {
+    for (part.column = first; part.column < last; part.column += part.columns) {
+      part.columns = std::min(g_.segment, last - part.column);
+      run_part(run, part, scratch);
+    }
+  }
 }
 
 void ConvDirectKernel::run_part(const Run& run, const Part& part,

@@ -6,11 +6,15 @@
 
 namespace braze::cpu {
 
-class ConvDirectKernel final : public Kernel {
+class ConvDirectKernel final : public RowKernel {
  public:
   ConvDirectKernel(const Plan& plan, const KernelPlan& kernel, const ConvChoice& choice);
   [[nodiscard]] std::size_t workspace_bytes(std::size_t threads) const override;
   void run(const KernelArguments& arguments) const noexcept override;
+  [[nodiscard]] std::size_t row_workspace_bytes() const override { return scratch_bytes(); }
+  /// Of weights and biases that are constants.
+  void run_rows(const KernelArguments& arguments, std::int64_t n, std::int64_t begin,
+                std::int64_t end) const noexcept override;
 
  private:
   /// A part of the output: one image, depth and group; rows, columns and blocks [begin, end).
@@ -35,6 +39,7 @@ class ConvDirectKernel final : public Kernel {
   [[nodiscard]] Cut cut(std::size_t workers) const;
   [[nodiscard]] Part part(const Cut& cut, std::int64_t task) const;
   [[nodiscard]] std::size_t scratch_bytes() const;
+  [[nodiscard]] Scratch scratch_at(std::byte* workspace) const;
   void run_part(const Run& run, const Part& part, const Scratch& scratch) const noexcept;
   void fill_row(const float* row, std::int64_t column, float* slot) const noexcept;
   std::int64_t find_taps(const float* x, const Part& part, std::int64_t row, const float* ring,
@@ -46,6 +51,7 @@ class ConvDirectKernel final : public Kernel {
   void run_tiles(ConvTile tile, std::int64_t columns, const ConvBlock& block) const noexcept;
 
   ConvGeometry g_;
+  std::int64_t row_pixels_ = 1;  // of the result; g_ may have its rows in one line
   const ConvTiles* tiles_ = nullptr;
   ConvCopyFn copy_ = nullptr;
   Operand x_, weights_, bias_;

@@ -14,6 +14,7 @@ struct Row {
 
 Row conv_direct();     // dense and grouped Conv, 1-D to 3-D: implicit GEMM on packed weights
 Row conv_depthwise();  // Conv with group == C: vectors along channels
+Row chain_rows();      // groups of convolutions, pools and elementwise nodes, row by row
 Row conv_transpose();  // ConvTranspose
 Row gemm();            // MatMul, Gemm
 Row pool();            // Pool

@@ -39,6 +39,19 @@ class Kernel {
   virtual void run(const KernelArguments& arguments) const = 0;
 };
 
+/// A kernel that can compute some rows of its result at a time: a member of a group that runs row by
+/// row (chain_rows.hpp).
+class RowKernel : public Kernel {
+ public:
+  /// Scratch bytes of one run_rows().
+  [[nodiscard]] virtual std::size_t row_workspace_bytes() const { return 0; }
+  /// Rows [begin, end) of image n, on the calling thread. Touches no other rows of the result, and
+  /// no rows of the inputs but those under their windows. arguments.workspace holds
+  /// row_workspace_bytes().
+  virtual void run_rows(const KernelArguments& arguments, std::int64_t n, std::int64_t begin,
+                        std::int64_t end) const noexcept = 0;
+};
+
 /// Builds the kernel of one KernelPlan: reads dtypes, shapes and constants from plan.graph, layouts
 /// and pitches from plan.placements, then packs the weights.
 using Build = std::unique_ptr<Kernel> (*)(const Plan& plan, const KernelPlan& kernel);

@@ -38,7 +38,7 @@ struct Axis {
   }
 };
 
-class PoolKernel final : public Kernel {
+class PoolKernel final : public RowKernel {
  public:
   PoolKernel(const Plan& plan, const KernelPlan& kernel)
       : epilogue_(plan, kernel, kernel.group.members.front()) {
@@ -89,24 +89,24 @@ class PoolKernel final : public Kernel {
       part.n = rest / d_.out;
       part.begin = begin;
       part.end = std::min(begin + band_, h_.out);
-      part.in = static_cast<const float*>(arguments.inputs[static_cast<std::size_t>(input_)]) +
-                part.n * x_.stride_n + channel * x_.stride_c;
-      part.out = static_cast<float*>(arguments.outputs[0]) + part.n * y_.stride_n +
-                 channel * y_.stride_c + part.oz * y_.stride_d;
-      if (separable_) {
-        separate(part, static_cast<float*>(arguments.workspace) +
-                           static_cast<std::int64_t>(worker) * scratch_floats());
-      } else {
-        for (std::int64_t oy = part.begin; oy < part.end; ++oy) {
-          if (channels_last_) {
-            window_row(part, oy);
-          } else {
-            model_row(part, oy);
-          }
-        }
-      }
-      finish(arguments, part);
+      run_part(arguments, part,
+               static_cast<float*>(arguments.workspace) +
+                   static_cast<std::int64_t>(worker) * scratch_floats());
     });
+  }
+
+  [[nodiscard]] std::size_t row_workspace_bytes() const override { return workspace_bytes(1); }
+  void run_rows(const KernelArguments& arguments, std::int64_t n, std::int64_t begin,
+                std::int64_t end) const noexcept override {
+    Part part;
+    part.n = n;
+    for (part.begin = begin; part.begin < end; part.begin += band_) {
+      part.end = std::min(part.begin + band_, end);
+      for (part.channel = 0; part.channel < y_.c; part.channel += chunk_) {
+        part.channels = std::min(chunk_, y_.c - part.channel);
+        run_part(arguments, part, static_cast<float*>(arguments.workspace));
+      }
+    }
   }
 
  private:
@@ -186,6 +186,25 @@ class PoolKernel final : public Kernel {
     row.scale_w = w_.scale.data();
     row.scale = scale_of(part.oz, oy);
     row_(row);
+  }
+
+  void run_part(const KernelArguments& arguments, Part part, float* scratch) const noexcept {
+    part.in = static_cast<const float*>(arguments.inputs[static_cast<std::size_t>(input_)]) +
+              part.n * x_.stride_n + part.channel * x_.stride_c;
+    part.out = static_cast<float*>(arguments.outputs[0]) + part.n * y_.stride_n +
+               part.channel * y_.stride_c + part.oz * y_.stride_d;
+    if (separable_) {
+      separate(part, scratch);
+    } else {
+      for (std::int64_t oy = part.begin; oy < part.end; ++oy) {
+        if (channels_last_) {
+          window_row(part, oy);
+        } else {
+          model_row(part, oy);
+        }
+      }
+    }
+    finish(arguments, part);
   }
 
   /// Rows under the windows of part, each pooled along w into scratch; then those along h.

@@ -1,0 +1,63 @@
+// Groups that run row by row: the parts that their files share.
+//
+//   chain_rows.cpp           the family's row: which groups it joins, candidates, cost, build
+//   chain_rows_schedule.cpp  which rows of which member are computed when
+//   chain_rows_run.cpp       the kernel
+//   row_pointwise.cpp        elementwise members
+//
+// The result is cut into bands of rows; a band is computed a few rows at a time, from top to
+// bottom, by one worker. Before some rows of the result, every member computes those rows of its
+// own result that are needed and are not there yet (plan/tile.hpp). An intermediate lies
+// channels-last in a buffer of as many rows as are needed at once and some more: where it is full,
+// the rows that are still needed move to its beginning. A member is the kernel that its family runs
+// alone, told which rows to compute; it sees the buffer as the whole image, of which it touches
+// only rows that are there:
+//
+//   address(row) = buffer + (row - base) * row bytes,  base <= row < base + capacity
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "kernels/cpu/group.hpp"
+#include "kernels/cpu/kernel.hpp"
+#include "plan/tile.hpp"
+
+namespace braze::cpu {
+
+/// Which rows of which member are computed when. The same for all images of a batch.
+struct RowSchedule {
+  struct Shift {  // rows [from, from + count) of an image's buffer go to its beginning
+    std::size_t image = 0;
+    std::int64_t from = 0, count = 0;
+  };
+  struct Step {
+    std::vector<Shift> shifts;       // first of all
+    std::vector<std::int64_t> base;  // by image: its row at the beginning of its buffer
+    std::vector<Interval> rows;      // by member: rows of its result to be computed
+  };
+  struct Band {
+    std::vector<Step> steps;
+  };
+  std::vector<Band> bands;
+  std::vector<std::int64_t> capacity;  // by image: rows of its buffer; 0: it has none
+};
+
+/// The rows of `tiles` in bands and steps. Columns are not cut.
+RowSchedule row_schedule(const GroupTiles& tiles, const Tiling& tiling);
+
+/// Member `index` of a group as a group of its own.
+Group part_of(const Graph& graph, const Group& group, std::size_t index);
+
+/// An elementwise member: copies its first operand, then everything is an epilogue.
+bool is_row_pointwise(const Graph& graph, const Node& node);
+std::unique_ptr<RowKernel> row_pointwise(const Plan& plan, const KernelPlan& part);
+
+/// The kernel. `parts` are the members' own.
+std::unique_ptr<Kernel> chain_rows_kernel(const Plan& plan, const KernelPlan& kernel,
+                                          const Tiling& tiling,
+                                          std::vector<std::unique_ptr<RowKernel>> parts);
+
+}  // namespace braze::cpu
