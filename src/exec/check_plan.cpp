@@ -270,19 +270,19 @@ class PlanChecker {
   /// Images whose layout matters have the one the family takes; only pitched families meet gaps.
   void check_layouts(const KernelPlan& kernel, const KernelFamily& row) const {
     const ValueId result = kernel.group.outputs.at(0);
-    const LayoutRule rule =
-        row.layouts_of == nullptr ? row.layouts : row.layouts_of(graph_, kernel.group, device_);
     const auto check_one = [&](ValueId id, bool input) {
       if (value(id).is_constant() || !is_image(value(id))) return;
       const Layout layout = placement(id).layout;
       if (!is_dense(id) && !row.pitched)
         invalid("kernel '{}': {} does not take the gaps between pixels of '{}'", kernel.name,
                 row.name, value(id).name);
-      if (is_layout_neutral(value(id)) || rule == LayoutRule::kEach) return;
+      if (is_layout_neutral(value(id)) || row.layouts == LayoutRule::kEach) return;
       Layout wanted = Layout::kModel;
       const bool own_channels = !input || value(id).shape.size() == value(result).shape.size();
-      if (rule == LayoutRule::kChannelsLast && own_channels) wanted = Layout::kChannelsLast;
-      if (rule == LayoutRule::kSame && own_channels) wanted = same_layout(kernel);
+      if (row.layouts == LayoutRule::kChannelsLast && own_channels) wanted = Layout::kChannelsLast;
+      if (row.layouts == LayoutRule::kSame && own_channels) wanted = same_layout(kernel);
+      if (row.layout_of != nullptr)
+        wanted = row.layout_of(graph_, kernel.group, id, device_).value_or(layout);
       if (layout != wanted)
         invalid("kernel '{}': {} does not take '{}' in this layout", kernel.name, row.name,
                 value(id).name);

@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <ranges>
 #include <set>
 
 #include "base/error.hpp"
@@ -26,6 +27,9 @@ namespace {
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 /// Kernels of the longest stretch that is offered: bounds the work of a long chain.
 constexpr std::size_t kLongest = 16;
+
+/// Of ways that take about as long the one with fewer kernels is made: it needs less memory.
+constexpr double kTie = 1.005;
 
 /// Kernels [first, last] of a chain.
 struct Range {
@@ -162,9 +166,9 @@ class Joiner {
     for (std::size_t last = 0; last < count; ++last) {
       best.push_back(best[last] + us_of(kernel(chain[last])));
       choice.push_back(nullptr);
-      for (Stretch& stretch : ending[last]) {
+      for (Stretch& stretch : ending[last] | std::views::reverse) {  // the longest one last
         const double us = best[stretch.first] + stretch.us;
-        if (us >= best.back()) continue;
+        if (us > best.back() * kTie) continue;
         best.back() = us;
         choice.back() = &stretch;
       }

@@ -67,15 +67,20 @@ class Assigner {
     if (anchor.kind() == OpKind::kReshape)
       return keeps_axes_0_and_1(plan_, anchor) ? LayoutRule::kSame : LayoutRule::kModelOnly;
     const KernelFamily& family = family_of(registry_, kernel.family);
-    return family.layouts_of == nullptr
-               ? family.layouts
-               : family.layouts_of(plan_.graph, kernel.group, plan_.device);
+    if (family.layout_of == nullptr) return family.layouts;
+    const std::optional<Layout> layout =
+        family.layout_of(plan_.graph, kernel.group, kernel.group.outputs[0], plan_.device);
+    if (!layout) return LayoutRule::kEach;
+    return *layout == Layout::kModel ? LayoutRule::kModelOnly : LayoutRule::kChannelsLast;
   }
 
   /// The layout kernel k needs of an input under the present choice; nullopt if any will do.
   std::optional<Layout> needed(std::size_t k, ValueId input) const {
     const KernelPlan& kernel = plan_.kernels[k];
     if (!has_choice(input)) return std::nullopt;
+    const KernelFamily& family = family_of(registry_, kernel.family);
+    if (family.layout_of != nullptr)
+      return family.layout_of(plan_.graph, kernel.group, input, plan_.device);
     const ValueId output = kernel.group.outputs[0];
     const bool reshape =
         plan_.graph.node(kernel.group.members[0].anchor).kind() == OpKind::kReshape;

@@ -78,6 +78,9 @@ double clock_hz() {
   return 2e9;
 }
 
+/// Of the last level, what one core can count on.
+constexpr double kCacheOfCore = 4 * 1024 * 1024.0;
+
 struct Isa {
   std::string name;
   double flops_per_cycle = 8;  // fp32, of one core
@@ -144,7 +147,9 @@ Device cpu_device(int threads) {
   device.isa = isa.name;
   const double cores = std::min(device.units, usable);  // more workers than CPUs bring no rate
   device.onchip_bytes = l2 > 0 ? l2 : 256 * 1024.0;
-  device.cache_bytes = l3 > 0 ? l3 : std::max(device.onchip_bytes, 2 * 1024 * 1024.0);
+  // A virtual machine sees the whole of a cache that it shares with others.
+  device.cache_bytes = l3 > 0 ? std::min(l3, kCacheOfCore * usable)
+                              : std::max(device.onchip_bytes, 2 * 1024 * 1024.0);
   // One core draws 10-20 GB/s from memory, a socket's channels saturate at several of them.
   device.dram_bandwidth = std::min(12e9 * cores, 80e9);
   device.cache_bandwidth = 8 * clock * cores;  // bytes per cycle and core, sustained

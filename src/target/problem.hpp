@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -111,8 +112,10 @@ struct KernelFamily {
                                        const Device& device) = nullptr;
   Work (*work)(const Graph& graph, const Group& group, const Candidate& candidate,
                const Device& device) = nullptr;
-  /// The layouts of this group, where they depend on it. Null: `layouts`.
-  LayoutRule (*layouts_of)(const Graph& graph, const Group& group, const Device& device) = nullptr;
+  /// The layout that this group needs of an image that it reads or stores, where that depends on
+  /// the group; nothing: either. Null: as `layouts` says.
+  std::optional<Layout> (*layout_of)(const Graph& graph, const Group& group, ValueId id,
+                                     const Device& device) = nullptr;
   /// Families that join and run tile by tile: the tiles of a candidate.
   Tiling (*tiling)(const Graph& graph, const Group& group, const Candidate& candidate,
                    const Device& device) = nullptr;
