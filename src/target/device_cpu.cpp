@@ -150,8 +150,8 @@ Device cpu_device(int threads) {
   // A virtual machine sees the whole of a cache that it shares with others.
   device.cache_bytes = l3 > 0 ? std::min(l3, kCacheOfCore * usable)
                               : std::max(device.onchip_bytes, 2 * 1024 * 1024.0);
-  // One core draws 10-20 GB/s from memory, a socket's channels saturate at several of them.
-  device.dram_bandwidth = std::min(12e9 * cores, 80e9);
+  // One core draws 10-25 GB/s from memory, a socket's channels saturate at several of them.
+  device.dram_bandwidth = std::min(18e9 * cores, 100e9);
   device.cache_bandwidth = 8 * clock * cores;  // bytes per cycle and core, sustained
   device.onchip_bandwidth = 32 * clock * cores;
   device.flops_fp32 = isa.flops_per_cycle * clock * cores;

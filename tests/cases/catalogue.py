@@ -21,6 +21,11 @@ def plan(*kernels, folded=None, not_fused=()):
     return {"full": record}
 
 
+def grouped(*nodes, parts):
+    """What --fusion full makes one group of, and --fusion epilogue the kernels of `parts`."""
+    return {"full": plan(" ".join(nodes))["full"], "epilogue": parts["full"]}
+
+
 def both(full, off):
     return {"full": full["full"], "off": off["full"]}
 

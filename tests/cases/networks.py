@@ -2,7 +2,7 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from catalogue import both, case, on, plan
+from catalogue import both, case, grouped, on, plan
 from oracles import qlinear_conv, run_onnxruntime, softmax
 
 X = "float[1,3,6,6] x"  # the input of most cases
@@ -57,15 +57,16 @@ case("silu_other_order", X, Y, f"c = Conv{PAD1}(x, w)\ns = Sigmoid(c)\ny = Mul(s
      plans=plan("c s y"))
 case("silu_of_another_conv", X, Y,
      f"a = Conv{PAD1}(x, w)\nb = Conv{PAD1}(x, v)\ns = Sigmoid(b)\ny = Mul(a, s)",
-     {"w": W, "v": W}, plans=plan("a", "b s y", not_fused=["joined-elsewhere"]))
+     {"w": W, "v": W}, plans=grouped("a b s y",
+                                       parts=plan("a", "b s y", not_fused=["joined-elsewhere"])))
 case("silu_of_another_output", X, "float[1,2,6,6] y",
      f"c = Conv{PAD1}(x, w)\np, q = Split<axis = 1>(c)\ns = Sigmoid(q)\ny = Mul(p, s)", {"w": W})
 case("silu_read_elsewhere", X, Y + ", float[1,4,6,6] s", f"c = Conv{PAD1}(x, w)\n{SILU}",
      {"w": W})
 case("square_of_conv", X, Y, f"c = Conv{PAD1}(x, w)\ny = Mul(c, c)", {"w": W},
-     plans=plan("c", "y", not_fused=["both-operands"]))
+     plans=grouped("c y", parts=plan("c", "y", not_fused=["both-operands"])))
 case("twice_the_conv", X, Y, f"c = Conv{PAD1}(x, w)\ny = Add(c, c)", {"w": W},
-     plans=plan("c", "y", not_fused=["both-operands"]))
+     plans=grouped("c y", parts=plan("c", "y", not_fused=["both-operands"])))
 
 # One reader and no graph output, or the result is stored as well.
 
@@ -76,7 +77,7 @@ case("relu_is_an_output", X, "float[1,4,6,6] r, float[1,4,6,6] y",
      f"c = Conv{PAD1}(x, w)\nr = Relu(c)\ny = Tanh(r)", {"w": W},
      plans=plan("c r", "y", not_fused=["graph-output"]))
 case("conv_read_twice", X, Y, f"c = Conv{PAD1}(x, w)\nr = Relu(c)\ny = Add(c, r)", {"w": W},
-     plans=plan("c", "r y", not_fused=["several-readers"]))
+     plans=grouped("c r y", parts=plan("c", "r y", not_fused=["several-readers"])))
 case("conv_read_by_a_conv", X, Y + ", float[1,4,6,6] z",
      f"c = Conv{PAD1}(x, w)\ny = Relu(c)\nz = Conv(c, v)", {"w": W, "v": (4, 4, 1, 1)},
      plans=plan("c", "y", "z", not_fused=["several-readers"]))
@@ -99,13 +100,15 @@ case("residual_after_relu", X, Y3, f"c = Conv{PAD1}(x, w)\nr = Relu(c)\ny = Add(
      plans=plan("c r y"))
 case("residual_of_two_convs", X, Y,
      f"a = Conv{PAD1}(x, w)\nb = Conv{PAD1}(x, v)\ns = Add(a, b)\ny = Relu(s)",
-     {"w": W, "v": W}, plans=plan("a", "b s y", not_fused=["joined-elsewhere"]))
+     {"w": W, "v": W}, plans=grouped("a b s y",
+                                       parts=plan("a", "b s y", not_fused=["joined-elsewhere"])))
 case("residual_depends_on_conv", X, Y,
      f"c = Conv{PAD1}(x, w)\nm = GlobalAveragePool(c)\ny = Mul(c, m)", {"w": W},
      plans=plan("c", "m", "y", not_fused=["several-readers"]))
 case("residual_through_a_conv", X, Y,
      f"c = Conv{PAD1}(x, w)\nd = Conv(c, v)\ns = Add(c, d)\ny = Relu(s)",
-     {"w": W, "v": (4, 4, 1, 1)}, plans=plan("c", "d s y", not_fused=["several-readers"]))
+     {"w": W, "v": (4, 4, 1, 1)},
+     plans=grouped("c d s y", parts=plan("c", "d s y", not_fused=["several-readers"])))
 case("residual_is_an_image_scale", X + ", float[1,4,1,1] z", Y,
      f"c = Conv{PAD1}(x, w)\ny = Mul(c, z)", {"w": W}, plans=plan("c y"))
 case("residual_varies_by_image", "float[2,3,6,6] x, float[2,4,1,1] z", "float[2,4,6,6] y",
@@ -145,7 +148,7 @@ squeeze_excite_case(
     "d = Conv(m, v)\nr = Relu(d)\ne = Conv(r, u)\ng = Sigmoid(e)\nk = Abs(c)\ny = Mul(k, g)")
 case("skip_around_two_convs", X, Y3, f"c = Conv{PAD1}(x, w)\nr = Relu(c)\n"
      f"d = Conv{PAD1}(r, v)\ns = Add(d, x)\ny = Relu(s)", {"w": V, "v": V},
-     plans=plan("c r", "d s y"))
+     plans=grouped("c r d s y", parts=plan("c r", "d s y")))
 
 # Scales and shifts: only finite ones, on a copy, never through a non-linearity that minds.
 
@@ -181,7 +184,7 @@ case("scale_over_conv", X, Y, f"c = Conv{PAD1}(x, w, b)\ny = Div(a, c)",
 case("scale_on_the_input", X, Y, f"m = Mul(x, a)\ny = Conv{PAD1}(m, w)",
      {"w": W, "a": (3, 1, 1)}, plans=plan("y", folded={"m": "y"}))
 case("shift_on_a_padded_input", X, Y, f"s = Add(x, a)\ny = Conv{PAD1}(s, w)",
-     {"w": W, "a": (3, 1, 1)}, plans=plan("s", "y"))
+     {"w": W, "a": (3, 1, 1)}, plans=grouped("s y", parts=plan("s", "y")))
 case("shift_on_an_unpadded_input", X, "float[1,4,4,4] y", "s = Add(x, a)\ny = Conv(s, w)",
      {"w": W, "a": (3, 1, 1)}, plans=plan("y", folded={"s": "y"}))
 
@@ -322,14 +325,15 @@ case("conv_same_dilated", X, Y, 'y = Conv<auto_pad = "SAME_UPPER", dilations = [
 case("conv_border_is_zero", X, Y,  # zero, not conv1(0): the first bias must not leak in
      f"c = Conv{PAD1}(x, w, b)\nr = Relu(c)\nd = Conv{PAD1}(r, v, e)\ny = Relu(d)",
      {"w": W, "b": np.full(4, 2, np.float32), "v": (4, 4, 3, 3), "e": (4,)},
-     plans=plan("c r", "d y"))
+     plans=grouped("c r d y", parts=plan("c r", "d y")))
 case("conv_then_1x1", X, Y, f"c = Conv{PAD1}(x, w, b)\nr = Relu(c)\nd = Conv(r, v, e)\n"
-     "y = Relu(d)", {"w": W, "b": (4,), "v": (4, 4, 1, 1), "e": (4,)}, plans=plan("c r", "d y"))
+     "y = Relu(d)", {"w": W, "b": (4,), "v": (4, 4, 1, 1), "e": (4,)},
+     plans=grouped("c r d y", parts=plan("c r", "d y")))
 case("separable_block", "float[1,8,9,9] x", "float[1,8,9,9] y",
      "a = Conv(x, w)\nb = Clip(a, lo, hi)\nc = Conv<pads = [1,1,1,1], group = 24>(b, v)\n"
      "d = Clip(c, lo, hi)\ne = Conv(d, u)\ny = Add(e, x)",
      {"w": (24, 8, 1, 1), "v": (24, 1, 3, 3), "u": (8, 24, 1, 1), "lo": np.float32(0),
-      "hi": np.float32(6)}, plans=plan("a b", "c d", "e y"))
+      "hi": np.float32(6)}, plans=grouped("a b c d e y", parts=plan("a b", "c d", "e y")))
 
 case("transposed_conv", X, "float[1,4,11,11] y",
      "c = ConvTranspose<strides = [2,2], pads = [1,1,1,1]>(x, w, b)\ny = Relu(c)",
@@ -393,7 +397,8 @@ pool_case("max_3d", "MaxPool", [1, 2, 2, 2, 2], "kernel_shape = [2,2,2], strides
           x="float[1,2,4,4,4] x")
 case("conv_pool_conv", X, "float[1,4,3,3] y",
      f"c = Conv{PAD1}(x, w)\nr = Relu(c)\np = MaxPool<kernel_shape = [2,2], strides = [2,2]>(r)\n"
-     f"y = Conv{PAD1}(p, v)", {"w": W, "v": (4, 4, 3, 3)}, plans=plan("c r", "p", "y"))
+     f"y = Conv{PAD1}(p, v)", {"w": W, "v": (4, 4, 3, 3)},
+     plans=grouped("c r p y", parts=plan("c r", "p", "y")))
 
 # Concat, split, shuffle, resize: what moves elements.
 

@@ -59,11 +59,30 @@ TEST(Explain, FusionChangesLaunches) {
 }
 
 TEST(Explain, TextNamesNodesRulesAndReasons) {
-  const Finished run = braze_program({"explain", case_model("conv_read_twice")});
+  const Finished run =
+      braze_program({"explain", case_model("conv_read_twice"), "--fusion", "epilogue"});
   ASSERT_EQ(run.code, 0) << run.err;
   for (const char* part : {"nodes: r, y", "not fused: 1 join", "several-readers (1)",
                            "'c' is read by 'r', 'y'", "folded: 0 nodes"})
     EXPECT_THAT(run.out, HasSubstr(part));
+}
+
+TEST(Explain, AGroupKeepsWhatIsBetweenItsMembersOnChip) {
+  const std::string model = case_model("separable_block");
+  const Json whole = braze_program({"explain", model, "--json", "--threads", "1"}).json();
+  ASSERT_EQ(whole["kernels"].size(), 1U);
+  const Json& group = whole["kernels"][0];
+  EXPECT_EQ(group["kind"], "group");
+  EXPECT_EQ(group["nodes"].size(), 6U);
+  const double hidden = 24 * 9 * 9 * 4;
+  EXPECT_GE(group["onchip_bytes"].get<double>(), 2 * hidden);
+  const Json parts =
+      braze_program({"explain", model, "--json", "--fusion", "epilogue", "--threads", "1"}).json();
+  EXPECT_EQ(whole["peak_bytes"], 0);
+  EXPECT_GE(parts["peak_bytes"].get<double>(), 2 * hidden);
+  double bytes = 0;
+  for (const Json& kernel : parts["kernels"]) bytes += kernel["dram_bytes"].get<double>();
+  EXPECT_LT(group["dram_bytes"].get<double>(), bytes - 4 * hidden + 1);
 }
 
 TEST(Explain, SourceOfACompiledInKernel) {
@@ -80,8 +99,9 @@ TEST(Explain, SameTextEveryTime) {
 }
 
 TEST(Bench, JsonHasTimes) {
-  const Finished run = braze_program({"bench", case_model("conv_then_1x1"), "--json",
-                                      "--per-kernel", "--iters", "60", "--threads", "1"});
+  const Finished run =
+      braze_program({"bench", case_model("conv_then_1x1"), "--json", "--per-kernel", "--iters",
+                     "60", "--threads", "1", "--fusion", "epilogue"});
   ASSERT_EQ(run.code, 0) << run.err;
   const Json json = run.json();
   EXPECT_EQ(json["iters"], 60);

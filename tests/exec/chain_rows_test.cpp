@@ -85,7 +85,8 @@ TEST_P(ChainRows, EveryTilingIsRight) {
   if (!cpu::force_isa(GetParam())) GTEST_SKIP() << "this machine has no " << GetParam();
   const Registry registry = cpu::registry();
   int groups = 0;
-  for (unsigned seed = 0; seed < 80; ++seed) {
+  const bool vectors = GetParam() != "EMU128";  // it takes four times as long
+  for (unsigned seed = 0; seed < (vectors ? 80U : 20U); ++seed) {
     SCOPED_TRACE(::testing::Message() << "seed " << seed);
     RandomChain chain(seed);
     const std::vector<Tensor> inputs = chain.net.inputs(-1, 1);
@@ -103,7 +104,7 @@ TEST_P(ChainRows, EveryTilingIsRight) {
     }
     if (HasFailure()) break;
   }
-  EXPECT_GT(groups, 70);
+  EXPECT_GT(groups, vectors ? 70 : 15);
   cpu::force_isa(cpu::supported_isas().front());
 }
 

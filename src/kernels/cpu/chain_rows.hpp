@@ -1,6 +1,7 @@
 // Groups that run row by row: the parts that their files share.
 //
-//   chain_rows.cpp           the family's row: which groups it joins, candidates, cost, build
+//   chain_rows.cpp           the family's row: which groups it joins, candidates, build
+//   chain_rows_cost.cpp      what a group takes
 //   chain_rows_schedule.cpp  which rows of which member are computed when
 //   chain_rows_run.cpp       the kernel
 //   row_pointwise.cpp        elementwise members
@@ -21,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "kernels/cpu/families.hpp"
 #include "kernels/cpu/group.hpp"
 #include "kernels/cpu/kernel.hpp"
 #include "plan/tile.hpp"
@@ -50,6 +52,22 @@ RowSchedule row_schedule(const GroupTiles& tiles, const Tiling& tiling);
 
 /// Member `index` of a group as a group of its own.
 Group part_of(const Graph& graph, const Group& group, std::size_t index);
+
+/// The row whose kernels run a member row by row; null: none does.
+const Row* row_of(const Graph& graph, const Node& node, const Device& device);
+
+/// Rows and bands of a candidate, within the result.
+Tiling chain_rows_tiling(const Graph& graph, const Group& group, const Candidate& candidate,
+                         const Device& device);
+
+/// Bytes of the images that a step of so many rows of the result touches.
+double step_bytes(const GroupTiles& tiles, std::int64_t rows);
+
+/// Sums, over the members, the longer of arithmetic and traffic of what each computes, where
+/// intermediates are in the L2; weights come from further away for each step if they do not fit
+/// beside them. Leaves out that caches are shared with other processes.
+Work chain_rows_work(const Graph& graph, const Group& group, const Candidate& candidate,
+                     const Device& device);
 
 /// An elementwise member: copies its first operand, then everything is an epilogue.
 bool is_row_pointwise(const Graph& graph, const Node& node);
