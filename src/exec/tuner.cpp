@@ -78,9 +78,12 @@ std::vector<Problem> problems_of(const Plan& plan, const Registry& registry,
       if (found->second < problems.size()) problems[found->second].about.kernels.push_back(k);
       continue;
     }
-    const std::vector<Way> ways = best_few(ways_of(plan, kernel, registry, knowledge), options);
-    known[text] = ways.size() < 2 ? std::string::npos : problems.size();
-    if (ways.size() < 2) continue;
+    const std::vector<Way> all = ways_of(plan, kernel, registry, knowledge);
+    const std::vector<Way> ways = best_few(all, options);
+    // While compiling, what is alone among the best few is not worth the time.
+    const bool has_choice = (options.convolutions_only ? ways : all).size() > 1;
+    known[text] = has_choice ? problems.size() : std::string::npos;
+    if (!has_choice) continue;
     Problem& problem = problems.emplace_back();
     problem.about = {text, {k}, name_of(ways.front()), 0};
     std::ranges::copy_if(ways, std::back_inserter(problem.missing), [&](const Way& way) {

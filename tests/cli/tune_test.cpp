@@ -132,6 +132,25 @@ TEST_F(Tune, InterruptedItKeepsWhatWasMeasured) {
   EXPECT_LT(measured, 16U);
 }
 
+TEST_F(Tune, OneCandidateIsTheOneOfTheEstimates) {
+  const std::string model = folder_ / "chain.onnx";
+  write_chain(model, 2, 12);
+  const nlohmann::json before = braze({"explain", model, "--json"}).json();
+  const nlohmann::json report = braze({"tune", model, "--json", "--candidates", "1"}).json();
+  EXPECT_EQ(report["measured"], 2);
+  EXPECT_EQ(report["same_plan"], true);
+  for (const auto& problem : report["problems"]) {
+    EXPECT_EQ(problem["tuned"], problem["estimated"]);
+    EXPECT_GT(problem["tuned_us"].get<double>(), 0);
+  }
+  const nlohmann::json after = braze({"explain", model, "--json"}).json();
+  for (std::size_t k = 0; k < after["kernels"].size(); ++k) {
+    EXPECT_EQ(after["kernels"][k]["name"], before["kernels"][k]["name"]);
+    EXPECT_EQ(after["kernels"][k]["measured"], true);
+  }
+  EXPECT_EQ(braze({"tune", model, "--json"}).json()["measured"], 2 * 7);
+}
+
 TEST_F(Tune, WarnsOfADatabaseThatIsNone) {
   const std::string model = folder_ / "chain.onnx";
   write_chain(model, 1, 12);
