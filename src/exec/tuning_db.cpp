@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <utility>
 
@@ -18,6 +19,8 @@ namespace {
 constexpr int kApplication = 0x42727a54;  // "BrzT": what makes an SQLite file one of ours
 constexpr int kSchema = 1;
 constexpr int kBusyMilliseconds = 10'000;  // another process writes for milliseconds
+/// Somebody held the file for longer than that: until it is free again, nobody waits.
+std::atomic<bool> waited_in_vain = false;
 
 constexpr const char* kTables = R"(
   CREATE TABLE problem(id INTEGER PRIMARY KEY, device TEXT NOT NULL, version TEXT NOT NULL,
@@ -38,6 +41,10 @@ struct Trouble {
 [[noreturn]] void raise(sqlite3* connection, int code) {
   const std::string reason =
       connection == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(connection);
+  if ((code & 0xff) == SQLITE_BUSY) {
+    waited_in_vain = true;
+    throw Trouble{"another process holds it"};
+  }
   if ((code & 0xff) == SQLITE_NOTADB || (code & 0xff) == SQLITE_CORRUPT) throw Unusable{reason};
   throw Trouble{reason};
 }
@@ -142,14 +149,14 @@ void TuningDatabase::attempt(bool writing, const char* what, const Body& body) {
     const std::uint64_t inode = inode_of(file_);
     try {
       body();
+      waited_in_vain = false;
       return;
     } catch (const Unusable& unusable) {
       writer_.reset();
-      set_aside(inode, unusable.reason);
-      if (!writing) return;
+      if (!set_aside(inode, unusable.reason) || !writing) return;
     } catch (const Trouble& trouble) {
       writer_.reset();
-      warn(fmt::format("the tuning database {} {}: {}", file_.string(), what, trouble.reason));
+      report(fmt::format("the tuning database {} {}: {}", file_.string(), what, trouble.reason));
       return;
     }
   }
@@ -164,7 +171,7 @@ TuningDatabase::Connection TuningDatabase::connect(bool writing) const {
       file_.c_str(), &opened, SQLITE_OPEN_READWRITE | (writing ? SQLITE_OPEN_CREATE : 0), nullptr);
   Connection connection(opened);
   if (code != SQLITE_OK) raise(opened, code);
-  sqlite3_busy_timeout(opened, kBusyMilliseconds);
+  sqlite3_busy_timeout(opened, waited_in_vain ? 0 : kBusyMilliseconds);
   const auto pragma = [opened](const char* name) {
     Statement statement(opened, fmt::format("PRAGMA {}", name));
     return statement.step() ? statement.integer(0) : 0;
@@ -233,12 +240,12 @@ void TuningDatabase::write(sqlite3* connection, const std::string& problem,
   }
 }
 
-void TuningDatabase::set_aside(std::uint64_t inode, const std::string& reason) {
+bool TuningDatabase::set_aside(std::uint64_t inode, const std::string& reason) {
   // Of several processes that find it at once, one renames it; under the lock of the folder it is
   // known that nobody has put a new one there.
   const Descriptor folder(::open(file_.parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() >= 0) ::flock(folder.get(), LOCK_EX);
-  if (inode_of(file_) != inode) return;
+  if (inode_of(file_) != inode) return true;
   std::filesystem::path aside = file_;
   aside += ".unusable";
   for (int number = 2; inode_of(aside) != 0; ++number)
@@ -249,14 +256,19 @@ void TuningDatabase::set_aside(std::uint64_t inode, const std::string& reason) {
   journal += "-journal";
   std::filesystem::rename(journal, aside.string() + "-journal", ignored);
   std::filesystem::rename(file_, aside, error);
-  warn(fmt::format(
-      "the tuning database {} cannot be used ({}); {}", file_.string(), reason,
-      error ? "it could not be renamed: " + error.message()
-            : "it was renamed to " + aside.filename().string() + " and a new one begins"));
+  const std::string what =
+      fmt::format("the tuning database {} cannot be used ({})", file_.string(), reason);
+  if (error) {
+    report(what + "; it could not be renamed: " + error.message());
+  } else {
+    warnings_.push_back(what + "; it was renamed to " + aside.filename().string() +
+                        " and a new one begins");
+  }
+  return !error;
 }
 
-void TuningDatabase::warn(std::string text) {
-  if (std::ranges::find(warnings_, text) == warnings_.end()) warnings_.push_back(std::move(text));
+void TuningDatabase::report(std::string trouble) {
+  if (!std::exchange(troubled_, true)) warnings_.push_back(std::move(trouble));
 }
 
 }  // namespace braze

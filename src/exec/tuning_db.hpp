@@ -48,7 +48,8 @@ class TuningDatabase final : public Measurements {
 
   /// "" if nothing is kept.
   [[nodiscard]] const std::filesystem::path& file() const { return file_; }
-  /// What was wrong with the file, for people; each thing once.
+  /// What was wrong with the file, for people: that it was renamed, and the first of what kept it
+  /// from being read or written.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
@@ -70,13 +71,15 @@ class TuningDatabase final : public Measurements {
   [[nodiscard]] Connection connect(bool writing) const;
   void read(sqlite3* connection);
   void write(sqlite3* connection, const std::string& problem, std::span<const Time> times) const;
-  void set_aside(std::uint64_t inode, const std::string& reason);
-  void warn(std::string text);
+  /// False if it cannot be renamed.
+  bool set_aside(std::uint64_t inode, const std::string& reason);
+  void report(std::string trouble);
 
   std::filesystem::path file_;
   std::string device_, version_;
   std::map<std::string, std::map<std::string, Known, std::less<>>, std::less<>> known_;
-  Connection writer_;  // made by the first add()
+  Connection writer_;      // made by the first add()
+  bool troubled_ = false;  // that is said once
   std::vector<std::string> warnings_;
 };
 
