@@ -17,6 +17,14 @@ bool is_unread(const Graph& graph, NodeId node) {
   });
 }
 
+/// Erases `node`, which `into` does now; a helper, which stands for no model node, then stands for
+/// those of `node`.
+void fold_into(Graph& graph, NodeId node, NodeId into) {
+  if (!graph.node(into).origins.empty()) return graph.fold(node, graph.node(into).id);
+  share_origins(graph, into, node);
+  graph.erase(node);
+}
+
 }  // namespace
 
 void become(Graph& graph, NodeId node, Attributes op, std::vector<ValueId> inputs) {
@@ -54,7 +62,7 @@ void absorb(Graph& graph, NodeId into, const std::vector<NodeId>& nodes) {
 }
 
 void fold_if_unread(Graph& graph, NodeId node, NodeId into) {
-  if (!graph.node(node).erased && is_unread(graph, node)) graph.fold(node, graph.node(into).id);
+  if (!graph.node(node).erased && is_unread(graph, node)) fold_into(graph, node, into);
 }
 
 void take_over(Graph& graph, NodeId producer, NodeId node) {
@@ -63,15 +71,32 @@ void take_over(Graph& graph, NodeId producer, NodeId node) {
   graph.node(producer).outputs = std::move(graph.node(node).outputs);
   graph.node(node).outputs.clear();
   graph.touch();
-  graph.fold(node, graph.node(producer).id);
+  fold_into(graph, node, producer);
 }
 
+namespace {
+
+/// Of each node that is none of the model's, live or erased: a model node that it has a part in.
+std::map<std::string, std::string> model_nodes(const Graph& graph) {
+  std::map<std::string, std::string> result;
+  for (const bool erased : {true, false}) {  // where both have an id, the live one counts
+    for (NodeId id = 0; id < graph.node_count(); ++id) {
+      const Node& node = graph.node(id);
+      if (node.erased != erased || node.origins.empty()) continue;
+      if (std::ranges::find(node.origins, node.id) == node.origins.end())
+        result[node.id] = node.origins.front();
+    }
+  }
+  return result;
+}
+
+}  // namespace
+
 void settle_origins(Graph& graph) {
+  const std::map<std::string, std::string> model_node = model_nodes(graph);
   std::set<std::string> live;
-  std::set<std::string> live_ids;
   const std::vector<NodeId> order = graph.order();
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
-    live_ids.insert(graph.node(*it).id);
     std::erase_if(graph.node(*it).origins,
                   [&](const std::string& origin) { return !live.insert(origin).second; });
   }
@@ -80,23 +105,21 @@ void settle_origins(Graph& graph) {
   for (const Folded& entry : graph.folded) {
     if (live.contains(entry.node)) continue;
     const auto [it, added] = into.emplace(entry.node, entry.into);
-    if (!added && it->second == "unused") it->second = entry.into;
+    if (added) continue;
+    const auto target = model_node.find(it->second);
+    const bool says_nothing =
+        it->second == "unused" || (target != model_node.end() && target->second == entry.node);
+    if (says_nothing) it->second = entry.into;
   }
-  std::map<std::string, std::string> origin_of;  // erased node -> a model node that it stood for
-  for (NodeId id = 0; id < graph.node_count(); ++id) {
-    const Node& node = graph.node(id);
-    if (node.erased && !node.origins.empty()) origin_of[node.id] = node.origins.front();
-  }
-  // Follows a name to the live node that did the work in the end; each step goes to a node that
-  // lived longer.
+  // Follows a name to the model node that did the work in the end; each step goes to a node that
+  // lived longer, or from a node that a pass made to the model node it is a part of.
   const auto follow = [&](std::string name) {
     for (std::size_t step = 0; step <= into.size(); ++step) {
-      if (live.contains(name) || live_ids.contains(name)) break;
+      if (live.contains(name)) break;
       if (const auto folded = into.find(name); folded != into.end()) {
         name = folded->second;
-      } else if (const auto origin = origin_of.find(name);
-                 origin != origin_of.end() && origin->second != name) {
-        name = origin->second;
+      } else if (const auto of = model_node.find(name); of != model_node.end()) {
+        name = of->second;
       } else {
         break;
       }

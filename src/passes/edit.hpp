@@ -32,7 +32,7 @@ void take_over(Graph& graph, NodeId producer, NodeId node);
 
 /// Settles who accounts for each model node, once no pass will run any more: a live node (the last,
 /// where several have a part in it) before a record in graph.folded, and one record only. Records
-/// then name a live node, "constant", "unused" or "view".
+/// then name a model node, "constant", "unused" or "view".
 void settle_origins(Graph& graph);
 
 }  // namespace braze

@@ -159,8 +159,8 @@ TEST_P(ExpectedPlan, IsMadeForGpus) {
 }
 
 /// Every node of the model is in exactly one kernel or folded, at every level of fusion; with
-/// fusion off no kernel has an epilogue; refusals name nodes of the model; memory is near what is
-/// alive at once.
+/// fusion off no kernel has an epilogue; refusals and folds name nodes of the model; memory is near
+/// what is alive at once.
 TEST_P(Network, HasEveryNodeInOnePlace) {
   for (const auto& [name, fusion] : kLevels) {
     SCOPED_TRACE("fusion " + name);
@@ -175,6 +175,10 @@ TEST_P(Network, HasEveryNodeInOnePlace) {
     const std::set<std::string> distinct(nodes.begin(), nodes.end());
     EXPECT_EQ(nodes.size(), distinct.size()) << ::testing::PrintToString(nodes);
     EXPECT_EQ(nodes.size(), node_count_of(GetParam().model())) << ::testing::PrintToString(nodes);
+    std::set<std::string> targets = distinct;
+    targets.insert({"constant", "unused", "view"});
+    for (const FoldedNode& node : model->plan().folded)
+      EXPECT_TRUE(targets.contains(node.into)) << node.node << " into " << node.into;
     for (const NotFused& join : model->plan().not_fused)
       EXPECT_THAT(join.nodes, ::testing::Each(::testing::AnyOfArray(distinct))) << join.reason;
     EXPECT_LE(static_cast<double>(model->plan().peak_bytes),

@@ -201,6 +201,7 @@ TEST(Canonical, SliceOfAReshapedArrayMovesBeforeIt) {
   const Graph graph = simplified(net);
   EXPECT_THAT(result(graph, 0), IsUnary(UnaryFn::kExp, Is(OpKind::kSlice, kTanh)));
   EXPECT_THAT(result(graph, 1), IsUnary(UnaryFn::kExp, Is(OpKind::kSlice, kTanh)));
+  EXPECT_EQ(folded_into(graph, "view"), "high");  // the Gather, of which a Slice is made
 }
 
 TEST(Canonical, SliceThroughTheMiddleOfRowsStays) {
