@@ -92,24 +92,23 @@ std::string text_of(const std::string& file, const PlanSummary& plan) {
          kernels_text(plan) + folded_text(plan) + refused_text(plan);
 }
 
-/// What runs for one kernel: the emitted source, of which a kernel in the library has none.
-std::string source_text(const Model& model, const std::string& name) {
-  const std::vector<KernelSummary>& kernels = model.plan().kernels;
+std::size_t find_kernel(const PlanSummary& plan, const std::string& name) {
   std::vector<std::string> names;
-  for (std::size_t k = 0; k < kernels.size(); ++k) {
-    const KernelSummary& kernel = kernels[k];
-    if (kernel.name != name) {
-      names.push_back(kernel.name);
-      continue;
-    }
-    const std::string source = model.source(k);
-    return fmt::format(
-        "// {}{}\n// family {}, {}\n// nodes: {}\n{}", kernel.name,
-        source.empty() ? ": compiled into the library, not emitted for this model." : "",
-        kernel.family, printable(kernel.detail), joined(kernel.nodes),
-        source.empty() ? "" : "\n" + source);
-  }
-  fail(ErrorCode::kUsage, "--source: no kernel is called '{}'; there are {}", name, joined(names));
+  for (const KernelSummary& kernel : plan.kernels) names.push_back(kernel.name);
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end())
+    fail(ErrorCode::kUsage, "--source: no kernel is called '{}'; there are {}", name,
+         joined(names));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+/// What runs for one kernel: the emitted source, of which a kernel in the library has none.
+std::string source_text(const KernelSummary& kernel, const std::string& source) {
+  return fmt::format(
+      "// {}{}\n// family {}, {}\n// nodes: {}\n{}", kernel.name,
+      source.empty() ? ": compiled into the library, not emitted for this model." : "",
+      kernel.family, printable(kernel.detail), joined(kernel.nodes),
+      source.empty() ? "" : "\n" + source);
 }
 
 struct ExplainCommand {
@@ -121,7 +120,10 @@ struct ExplainCommand {
     to_look_at.options.plan_only = true;
     const Model opened = to_look_at.open();
     if (!source.empty()) {
-      print_out(source_text(opened, source));
+      const std::size_t k = find_kernel(opened.plan(), source);
+      const std::string text = opened.source(k);
+      print_out(model.json ? json_text({{"kernel", source}, {"source", text}})
+                           : source_text(opened.plan().kernels[k], text));
     } else if (model.json) {
       print_out(json_text(json_of(opened.plan())));
     } else {

@@ -93,6 +93,22 @@ TEST(Explain, SourceOfACompiledInKernel) {
   EXPECT_THAT(run.out, HasSubstr("family conv_direct"));
 }
 
+TEST(Explain, SourceAsJson) {
+  const auto source = [](const std::string& device, const std::string& kernel) {
+    return braze_program({"explain", case_model("bias_1C11"), "--device", device, "--source",
+                          kernel, "--json"})
+        .json();
+  };
+  EXPECT_EQ(source("cpu", "k0_conv_direct"), Json({{"kernel", "k0_conv_direct"}, {"source", ""}}));
+  const std::string name =
+      braze_program({"explain", case_model("bias_1C11"), "--device", "cuda:sm_90", "--json"})
+          .json()["kernels"][0]["name"];
+  const Json emitted = source("cuda:sm_90", name);
+  EXPECT_EQ(keys(emitted), (std::set<std::string>{"kernel", "source"}));
+  EXPECT_EQ(emitted["kernel"], name);
+  EXPECT_THAT(emitted["source"].get<std::string>(), HasSubstr("__global__"));
+}
+
 TEST(Explain, SameTextEveryTime) {
   const std::string model = case_model("separable_block");
   EXPECT_EQ(braze_program({"explain", model}).out, braze_program({"explain", model}).out);
