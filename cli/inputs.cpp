@@ -122,6 +122,9 @@ void InputOptions::add_to(CLI::App& command) {
 
 OpenedModel open_with_inputs(const ModelOptions& options, const InputOptions& inputs,
                              Missing missing) {
+  if (!is_engine_file(options.file) && options.options.device.starts_with("cuda:sm_"))
+    fail(ErrorCode::kUsage, "device '{}' names an architecture, not a GPU: nothing can run on it",
+         options.options.device);
   Tensors given = read_files(inputs);
   Tensors bound;
   Model model = [&] {

@@ -123,12 +123,14 @@ void add_tune(CLI::App& app, Action& action) {
   auto self = std::make_shared<TuneCommand>();
   CLI::App* command = app.add_subcommand("tune", "Measure kernels and fill the tuning database");
   self->model.add_to(*command);
-  command
-      ->add_option("--candidates", self->tuning.candidates,
-                   "Candidates to measure of each kernel problem, the best by estimate")
-      ->check(CLI::Range(1, 10'000))
-      ->type_name("N");
-  command->add_flag("--exhaustive", self->tuning.exhaustive, "Measure all candidates");
+  CLI::Option* const candidates =
+      command
+          ->add_option("--candidates", self->tuning.candidates,
+                       "Candidates to measure of each kernel problem, the best by estimate")
+          ->check(CLI::Range(1, 10'000))
+          ->type_name("N");
+  command->add_flag("--exhaustive", self->tuning.exhaustive, "Measure all candidates")
+      ->excludes(candidates);
   command->callback([self, &action] { action = [self] { self->run(); }; });
 }
 

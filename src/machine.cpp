@@ -103,9 +103,13 @@ Machine select_machine(const Options& options) {
   machine.registry = cudnn ? cuda::registry_with_cudnn() : cuda::registry();
   if (name.starts_with(kArchitecture) && parse_number(name.substr(kArchitecture.size())) >= 0) {
     machine.sm = parse_number(name.substr(kArchitecture.size()));
-    machine.device = cuda_device(machine.sm);
+    try {
+      machine.device = cuda_device(machine.sm);
+    } catch (const Exception& exception) {
+      fail(ErrorCode::kUsage, "device '{}': {}", name, exception.what());
+    }
     if (cudnn)
-      fail(ErrorCode::kDevice,
+      fail(ErrorCode::kUsage,
            "backend cudnn chooses by measuring on a GPU; device '{}' names an architecture", name);
   } else if (name == "cuda" || (name.starts_with("cuda:") && parse_number(name.substr(5)) >= 0)) {
     const int index = name == "cuda" ? 0 : parse_number(name.substr(5));

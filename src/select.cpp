@@ -8,9 +8,9 @@
 namespace braze {
 void check_supported(const Options& options, const Device& device) {
   if (device.kind == DeviceKind::kCpu && options.precision != Precision::kFp32)
-    fail(ErrorCode::kUnsupported, "the CPU computes in fp32; --precision asks for another type");
+    fail(ErrorCode::kUsage, "the CPU computes in fp32; --precision asks for another type");
   if (device.kind == DeviceKind::kCpu && options.backend == Backend::kCudnn)
-    fail(ErrorCode::kUnsupported, "the cudnn backend needs --device cuda");
+    fail(ErrorCode::kUsage, "the cudnn backend needs --device cuda");
   if (options.streams < 0)
     fail(ErrorCode::kUsage, "streams is {}; expected 0 (as many as pay) or more", options.streams);
   if (!std::isfinite(options.max_error) || options.max_error <= 0)

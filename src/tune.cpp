@@ -142,8 +142,7 @@ std::optional<std::string> measure_unknown(const Machine& machine, const Graph& 
 TuneReport tune_for(const Machine& machine, Graph graph, const Options& options,
                     const TuneOptions& tuning) {
   if (machine.device.kind == DeviceKind::kCuda && machine.gpu == nullptr)
-    fail(ErrorCode::kDevice,
-         "device '{}' names an architecture, not a GPU: nothing can be measured",
+    fail(ErrorCode::kUsage, "device '{}' names an architecture, not a GPU: nothing can be measured",
          machine.device.name);
   const std::shared_ptr<Model::State> prepared = prepare(machine, std::move(graph), options);
   const std::unique_ptr<TuningDatabase> database = open_database(machine, options);

@@ -53,7 +53,7 @@ Device cuda_device(int sm) {
     device.barrier_us = record.barrier_us;
     return device;
   }
-  fail(ErrorCode::kUnsupported,
+  fail(ErrorCode::kDevice,
        "there is no device record for sm_{}; there are sm_70, sm_75, sm_80, sm_86, sm_89 and sm_90",
        sm);
 }

@@ -178,9 +178,10 @@ TEST_F(Tune, Refusals) {
   ASSERT_EQ(braze({"compile", model, "-o", folder_ / "chain.brz"}).code, 0);
   EXPECT_EQ(braze({"tune", folder_ / "chain.brz"}).code, 2);
   EXPECT_EQ(braze({"tune", model, "--candidates", "0"}).code, 2);
+  EXPECT_EQ(braze({"tune", model, "--candidates", "4", "--exhaustive"}).code, 2);
   EXPECT_EQ(braze({"tune", folder_ / "missing.onnx"}).code, 3);
   const Finished nowhere = braze({"tune", model, "--device", "cuda:sm_90"});
-  EXPECT_EQ(nowhere.code, 4);
+  EXPECT_EQ(nowhere.code, 2);
   EXPECT_THAT(nowhere.err, HasSubstr("nothing can be measured"));
 }
 
