@@ -193,8 +193,17 @@ class PlanChecker {
       const std::vector<ValueId> results = results_of(member);
       made.insert(made.end(), results.begin(), results.end());
     }
+    // The last member's results come first, then those that others need as well.
     const Group::Member& last = kernel.group.members.back();
-    if (results_of(last) != kernel.group.outputs)
+    std::vector<ValueId> stored = results_of(last);
+    const std::vector<ValueId>& outputs = kernel.group.outputs;
+    if (row.stores && outputs.size() > stored.size()) {
+      for (auto id = outputs.begin() + std::ssize(stored); id != outputs.end(); ++id) {
+        const bool once = std::ranges::count(outputs, *id) == 1;
+        if (once && std::ranges::find(made, *id) != made.end()) stored.push_back(*id);
+      }
+    }
+    if (stored != outputs)
       invalid("kernel '{}' does not store what node '{}' makes", kernel.name,
               graph_.node(last.anchor).id);
   }

@@ -38,7 +38,8 @@ double bytes_kept(const Plan& plan, const Group& group) {
   double bytes = 0;
   for (const Group::Member& member : group.members) {
     const Value& value = plan.graph.value(member.result);
-    const std::size_t inside = &member == &group.members.back() ? 0 : 1;
+    const bool stored = std::ranges::find(group.outputs, member.result) != group.outputs.end();
+    const std::size_t inside = stored ? 0 : 1;
     bytes += static_cast<double>(member.epilogue.steps.size() + inside) *
              static_cast<double>(element_count(value.shape)) *
              static_cast<double>(size_of(value.dtype));

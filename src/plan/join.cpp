@@ -1,14 +1,14 @@
 // Groups of several members: kernels that follow one another become one.
 //
-// A chain is a run of kernels in which each reads what the one before makes and nobody outside of
-// the chain does. Every stretch of it that leaves no result to be read from outside is offered to
-// the families that join, and of all ways to cut the chain into kernels and stretches the one that
-// takes least by estimate is made:
+// A chain is a run of kernels in which each is the first to read what the one before makes. Every
+// stretch of it is offered to the families that join, and of all ways to cut the chain into kernels
+// and stretches the one that takes least by estimate is made. Results that others read too, or that
+// are outputs of the network, are stored by families that can:
 //
 //   best(j) = min over i <= j of best(i - 1) + us(i .. j)
 //
-// Joined kernels run where the last of them would have: what they read is there by then, and no one
-// else waits for what the others make.
+// Joined kernels run where the last of them would have: what they read is there by then, and those
+// who read what the others make come later.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -79,8 +79,8 @@ class Joiner {
  private:
   const KernelPlan& kernel(std::size_t k) const { return plan_.kernels[k]; }
 
-  /// next_[k]: the first reader of k's results, if all others come after it in its chain. Of
-  /// several kernels that have one next, the last is its chain's.
+  /// next_[k]: the first reader of k's results. Of several kernels that have one next, its chain is
+  /// that of the last one whose results nobody outside needs; if there is none, of the last one.
   void find_links() {
     const std::size_t count = plan_.kernels.size();
     std::map<ValueId, std::set<std::size_t>> readers;
@@ -88,23 +88,35 @@ class Joiner {
       for (const ValueId id : kernel(k).group.inputs) readers[id].insert(k);
     }
     next_.assign(count, kNone);
-    last_reader_.assign(count, kNone);
-    std::vector<bool> continued(count, false);  // has one before it
-    for (std::size_t k = count; k-- > 0;) {
-      std::set<std::size_t> all;
-      bool inside = true;
-      for (const ValueId id : kernel(k).group.outputs) {
-        inside = inside && !graph_.is_output(id);
-        all.insert(readers[id].begin(), readers[id].end());
-      }
-      if (!inside || all.empty() || continued[*all.begin()] || converts(*all.begin(), k)) continue;
-      std::size_t found = 0;
-      for (std::size_t at = *all.begin(); at != kNone; at = next_[at]) found += all.count(at);
-      if (found != all.size()) continue;
-      next_[k] = *all.begin();
-      last_reader_[k] = *all.rbegin();
-      continued[next_[k]] = true;
+    readers_.assign(count, {});
+    for (std::size_t k = 0; k < count; ++k) {
+      for (const ValueId id : kernel(k).group.outputs)
+        readers_[k].insert(readers[id].begin(), readers[id].end());
     }
+    std::vector<bool> continued(count, false);  // has one before it
+    for (const bool needed_outside : {false, true}) {
+      for (std::size_t k = count; k-- > 0;) {
+        if (next_[k] != kNone || readers_[k].empty()) continue;
+        const std::size_t reader = *readers_[k].begin();
+        if (continued[reader] || converts(reader, k)) continue;
+        if (!needed_outside && (is_output(k) || !has_readers_in_chain(k))) continue;
+        next_[k] = reader;
+        continued[reader] = true;
+      }
+    }
+  }
+
+  bool is_output(std::size_t k) const {
+    return std::ranges::any_of(kernel(k).group.outputs,
+                               [&](ValueId id) { return graph_.is_output(id); });
+  }
+
+  /// Are all readers of k's results in the chain that begins with the first one?
+  bool has_readers_in_chain(std::size_t k) const {
+    std::size_t found = 0;
+    for (std::size_t at = *readers_[k].begin(); at != kNone; at = next_[at])
+      found += readers_[k].count(at);
+    return found == readers_[k].size();
   }
 
   /// Does `reader` convert a result of `k` while it loads it?
@@ -115,12 +127,24 @@ class Joiner {
     });
   }
 
-  /// No result but those of the last one is read behind the stretch.
+  /// Those who read a result of the stretch but its last come after it, or are in it.
   bool is_closed(const std::vector<std::size_t>& chain, std::size_t first, std::size_t last) const {
+    const auto inside = [&](std::size_t k) {
+      return std::ranges::find(chain.begin() + static_cast<std::ptrdiff_t>(first),
+                               chain.begin() + static_cast<std::ptrdiff_t>(last) + 1,
+                               k) != chain.begin() + static_cast<std::ptrdiff_t>(last) + 1;
+    };
     for (std::size_t i = first; i < last; ++i) {
-      if (last_reader_[chain[i]] > chain[last]) return false;
+      for (const std::size_t reader : readers_[chain[i]]) {
+        if (reader < chain[last] && !inside(reader)) return false;
+      }
     }
     return true;
+  }
+
+  /// Is a result of chain[i] read behind chain[last], or an output of the network?
+  bool is_needed(const std::vector<std::size_t>& chain, std::size_t i, std::size_t last) const {
+    return is_output(chain[i]) || *readers_[chain[i]].rbegin() > chain[last];
   }
 
   KernelPlan joined(const std::vector<std::size_t>& chain, std::size_t first,
@@ -140,6 +164,11 @@ class Joiner {
       made.insert(part.outputs.begin(), part.outputs.end());
     }
     group.outputs = kernel(chain[last]).group.outputs;
+    for (std::size_t i = first; i < last; ++i) {
+      const std::vector<ValueId>& outputs = kernel(chain[i]).group.outputs;
+      if (is_needed(chain, i, last))
+        group.outputs.insert(group.outputs.end(), outputs.begin(), outputs.end());
+    }
     return result;
   }
 
@@ -209,8 +238,9 @@ class Joiner {
   void offer(const std::vector<std::size_t>& chain, std::size_t first, std::size_t last,
              std::vector<Stretch>& stretches, std::vector<Missed>& missed) const {
     const KernelPlan whole = joined(chain, first, last);
+    const bool stores = whole.group.outputs.size() > kernel(chain[last]).group.outputs.size();
     for (const KernelFamily* row : families_) {
-      if (!is_of(chain, first, last, row->backend)) continue;
+      if (!is_of(chain, first, last, row->backend) || (stores && !row->stores)) continue;
       const Support support = row->joins(graph_, whole.group, plan_.device);
       if (!support.ok) {
         if (!support.rule.empty()) missed.push_back({{first, last}, support.rule, support.reason});
@@ -263,9 +293,9 @@ class Joiner {
   const Graph& graph_;
   const Registry* registry_ = nullptr;
   std::vector<const KernelFamily*> families_;
-  std::vector<std::size_t> next_;         // by kernel
-  std::vector<std::size_t> last_reader_;  // by kernel that has a next
-  std::vector<bool> joined_;              // by kernel: is part of the group of a later one
+  std::vector<std::size_t> next_;               // by kernel
+  std::vector<std::set<std::size_t>> readers_;  // by kernel: of its results
+  std::vector<bool> joined_;                    // by kernel: is part of the group of a later one
 };
 
 }  // namespace

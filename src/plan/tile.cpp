@@ -166,7 +166,29 @@ std::optional<GroupTiles> GroupTiles::of(const Graph& graph, const Group& group,
         std::ranges::find(group.outputs, one.result) != group.outputs.end();
     tiles.members_.push_back(std::move(member));
   }
+  for (std::size_t i = 0; i < tiles.images_.size(); ++i) {
+    if (!tiles.covers(i))
+      return no(fmt::format("'{}' is stored, and strides skip parts of it",
+                            graph.value(tiles.images_[i].id).name));
+  }
   return tiles;
+}
+
+/// Do rows and columns of the result, one after another, need adjoining parts of a stored image?
+bool GroupTiles::covers(std::size_t image) const {
+  if (!images_[image].made || !images_[image].stored || image == members_.back().image) return true;
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    std::int64_t end = 0;
+    for (std::int64_t at = 0; at < result().extent[axis]; ++at) {
+      Region tile = {Interval{0, 1}, Interval{0, 1}};
+      tile[axis] = {at, at + 1};
+      const Interval part = needed(tile)[image][axis];
+      if (part.begin > end) return false;
+      end = std::max(end, part.end);
+    }
+    if (end < images_[image].extent[axis]) return false;
+  }
+  return true;
 }
 
 std::vector<Region> GroupTiles::walk(const Region& tile, bool clip) const {
@@ -175,8 +197,13 @@ std::vector<Region> GroupTiles::walk(const Region& tile, bool clip) const {
   for (std::size_t m = members_.size(); m-- > 0;) {
     const Member& member = members_[m];
     Region made = regions[member.image];
-    for (std::size_t axis = 0; axis < 2; ++axis) {
-      if (clip) made[axis] = clipped(made[axis], images_[member.image].extent[axis]);
+    const Image& image = images_[member.image];
+    for (std::size_t axis = 0; axis < 2 && clip; ++axis) {
+      made[axis] = clipped(made[axis], image.extent[axis]);
+      if (!image.stored) continue;
+      if (tile[axis].begin <= 0) made[axis] = hull(made[axis], {0, 1});
+      if (tile[axis].end >= result().extent[axis])
+        made[axis] = hull(made[axis], {image.extent[axis] - 1, image.extent[axis]});
     }
     regions[member.image] = made;
     for (const Read& read : member.reads) {

@@ -64,8 +64,9 @@ class GroupTiles {
     std::size_t image = 0;    // its result
   };
 
-  /// Nothing, and the reason in `why`, where a member is no image to image operator, or one reads
-  /// what another makes in a way that is not in the algebra. Batch extents of all images are equal.
+  /// Nothing, and the reason in `why`, where a member is no image to image operator, one reads what
+  /// another makes in a way that is not in the algebra, or the tiles of the result leave out parts
+  /// of an intermediate that is stored. Batch extents of all images are equal.
   static std::optional<GroupTiles> of(const Graph& graph, const Group& group, std::string* why);
 
   [[nodiscard]] const std::vector<Image>& images() const { return images_; }
@@ -75,6 +76,8 @@ class GroupTiles {
 
   /// What a tile of the last result needs of every image, in the order of images(). What members
   /// make is clipped to the image before its own inputs are asked for: beyond it there are zeros.
+  /// Tiles at the border of the result need a stored intermediate up to its own border, so that all
+  /// tiles together compute all of it.
   [[nodiscard]] std::vector<Region> needed(const Region& tile) const;
   /// The same with nothing clipped: tiles of kernels that compute the same for each of them.
   [[nodiscard]] std::vector<Region> uncut(const Region& tile) const { return walk(tile, false); }
@@ -88,6 +91,7 @@ class GroupTiles {
 
  private:
   [[nodiscard]] std::vector<Region> walk(const Region& tile, bool clip) const;
+  [[nodiscard]] bool covers(std::size_t image) const;
 
   std::vector<Image> images_;
   std::vector<Member> members_;

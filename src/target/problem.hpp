@@ -99,6 +99,7 @@ struct KernelFamily {
   bool converts = false;  // reads inputs of other float types than the members compute in, and
                           // stores its result as another
   bool in_place = false;  // may write its output over its first input when layouts agree
+  bool stores = false;    // of a group of several members it stores intermediates that others need
   bool wanted = false;    // why it does not run a node is recorded in Plan::not_fused
   /// Is this node, with its dtypes and constness, something the family runs as a group's anchor?
   Support (*supports)(const Graph& graph, const Node& anchor, const Device& device) = nullptr;

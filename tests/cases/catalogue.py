@@ -21,9 +21,9 @@ def plan(*kernels, folded=None, not_fused=()):
     return {"full": record}
 
 
-def grouped(*nodes, parts):
-    """What --fusion full makes one group of, and --fusion epilogue the kernels of `parts`."""
-    return {"full": plan(" ".join(nodes))["full"], "epilogue": parts["full"]}
+def grouped(*kernels, parts):
+    """--fusion full makes these kernels, and --fusion epilogue those of `parts`."""
+    return {"full": plan(*kernels)["full"], "epilogue": parts["full"]}
 
 
 def both(full, off):

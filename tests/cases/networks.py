@@ -72,15 +72,15 @@ case("twice_the_conv", X, Y, f"c = Conv{PAD1}(x, w)\ny = Add(c, c)", {"w": W},
 
 case("conv_is_an_output", X, "float[1,4,6,6] c, float[1,4,6,6] y",
      f"c = Conv{PAD1}(x, w)\ny = Relu(c)", {"w": W},
-     plans=plan("c", "y", not_fused=["graph-output"]))
+     plans=grouped("c y", parts=plan("c", "y", not_fused=["graph-output"])))
 case("relu_is_an_output", X, "float[1,4,6,6] r, float[1,4,6,6] y",
      f"c = Conv{PAD1}(x, w)\nr = Relu(c)\ny = Tanh(r)", {"w": W},
-     plans=plan("c r", "y", not_fused=["graph-output"]))
+     plans=grouped("c r y", parts=plan("c r", "y", not_fused=["graph-output"])))
 case("conv_read_twice", X, Y, f"c = Conv{PAD1}(x, w)\nr = Relu(c)\ny = Add(c, r)", {"w": W},
      plans=grouped("c r y", parts=plan("c", "r y", not_fused=["several-readers"])))
 case("conv_read_by_a_conv", X, Y + ", float[1,4,6,6] z",
      f"c = Conv{PAD1}(x, w)\ny = Relu(c)\nz = Conv(c, v)", {"w": W, "v": (4, 4, 1, 1)},
-     plans=plan("c", "y", "z", not_fused=["several-readers"]))
+     plans=grouped("c y", "z", parts=plan("c", "y", "z", not_fused=["several-readers"])))
 case("output_twice", X, Y + ", float[1,4,6,6] z", f"c = Conv{PAD1}(x, w)\ny = Relu(c)\n"
      "z = Identity(y)", {"w": W})
 case("input_is_an_output", X, "float[1,4,6,6] y, float[1,3,6,6] z",

@@ -20,7 +20,8 @@ std::set<std::string> keys(const Json& object) {
 }
 
 TEST(Explain, JsonHasTheSchema) {
-  const Finished run = braze_program({"explain", case_model("conv_is_an_output"), "--json"});
+  const Finished run =
+      braze_program({"explain", case_model("conv_is_an_output"), "--json", "--fusion", "epilogue"});
   ASSERT_EQ(run.code, 0) << run.err;
   const Json plan = run.json();
   EXPECT_EQ(keys(plan),

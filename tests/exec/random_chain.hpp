@@ -14,7 +14,11 @@ class RandomChain {
   explicit RandomChain(unsigned seed) : net(seed) {
     ValueId x = net.input("x", {net.pick(1, 2), net.pick(1, 20), net.pick(6, 24), net.pick(3, 24)});
     const std::int64_t parts = net.pick(2, 5);
-    for (std::int64_t i = 0; i < parts; ++i) x = part(x);
+    for (std::int64_t i = 0; i < parts; ++i) {
+      const ValueId before = x;
+      x = part(x);
+      if (x != before && net.pick(0, 3) == 0) net.output(x);  // stored, and the group goes on
+    }
     x = conv(x, net.pick(1, 36), net.pick(0, 1) * 2 + 1, 1, 1);
     net.output(net.pick(0, 1) == 0 ? x : activation(x));
   }

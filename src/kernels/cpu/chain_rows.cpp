@@ -43,8 +43,6 @@ Support joins(const Graph& graph, const Group& group, const Device& device) {
   // Between kernels that only pass over their bytes there is nothing to keep from memory that an
   // epilogue does not.
   if (convolutions == 0 || !group.casts.empty()) return Support::no("", "");
-  if (group.outputs.size() != 1 || group.outputs[0] != group.members.back().result)
-    return Support::no("", "");
   std::string why;
   const std::optional<GroupTiles> tiles = GroupTiles::of(graph, group, &why);
   if (!tiles) return Support::no("", "");
@@ -68,9 +66,11 @@ Candidate candidate(std::int64_t rows, std::int64_t band) {
 }
 
 /// Convolutions of the direct family read and write either layout, and so does an epilogue read its
-/// operands; all others are channels-last.
+/// operands; all others, and what is stored besides the result, are channels-last.
 std::optional<Layout> layout_of(const Graph& graph, const Group& group, ValueId id,
                                 const Device& device) {
+  if (group.outputs.size() > 1 && std::ranges::find(group.outputs, id) != group.outputs.end())
+    return Layout::kChannelsLast;
   for (const Group::Member& member : group.members) {
     const Node& node = graph.node(member.anchor);
     const bool touched =
@@ -145,6 +145,7 @@ Row chain_rows() {
   family.joins = joins;
   family.candidates = candidates;
   family.work = chain_rows_work;
+  family.stores = true;
   family.layout_of = layout_of;
   family.tiling = chain_rows_tiling;
   return {family, build};

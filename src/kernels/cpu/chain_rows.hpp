@@ -15,6 +15,8 @@
 // only rows that are there:
 //
 //   address(row) = buffer + (row - base) * row bytes,  base <= row < base + capacity
+//
+// From there an intermediate that others need is copied to memory, each row by one band.
 #pragma once
 
 #include <memory>
@@ -42,6 +44,8 @@ struct RowSchedule {
   };
   struct Band {
     std::vector<Step> steps;
+    std::vector<Interval>
+        owned;  // by image: rows of a stored intermediate that no other band stores
   };
   std::vector<Band> bands;
   std::vector<std::int64_t> capacity;  // by image: rows of its buffer; 0: it has none

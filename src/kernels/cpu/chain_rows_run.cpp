@@ -24,9 +24,11 @@ class ChainRowsKernel final : public Kernel {
       Buffer& buffer = buffers_.emplace_back();
       if (schedule_.capacity[i] == 0) continue;
       const Image image = image_of(plan, tiles->images()[i].id);
-      ensure(image.channels_last(), "intermediates of a group are channels-last");
+      ensure(image.channels_last() || image.c == 1, "intermediates of a group are channels-last");
       buffer.image = image.stride_n * static_cast<std::int64_t>(sizeof(float));
-      buffer.row = image.stride_h * static_cast<std::int64_t>(sizeof(float));
+      // Of one row a stride along rows says nothing.
+      buffer.row = (image.h == 1 ? image.stride_n : image.stride_h) *
+                   static_cast<std::int64_t>(sizeof(float));
       buffer.offset = bytes_;
       bytes_ += whole_lines(static_cast<std::size_t>(schedule_.capacity[i] * buffer.row));
     }
@@ -35,7 +37,14 @@ class ChainRowsKernel final : public Kernel {
       Part& part = parts_.emplace_back();
       for (const ValueId id : part_of(plan.graph, kernel.group, m).inputs)
         part.inputs.push_back(source_of(*tiles, kernel.group, id));
-      part.output = source_of(*tiles, kernel.group, kernel.group.members[m].result);
+      const ValueId result = kernel.group.members[m].result;
+      part.output = source_of(*tiles, kernel.group, result);
+      if (m + 1 < parts.size()) {
+        part.stored = output_index(kernel.group, result);
+        part.image = image_of(plan, result);
+      } else {
+        part.output.memory = output_index(kernel.group, result);
+      }
       ensure(part.inputs.size() <= kMostInputs, "a member of few inputs");
       scratch = std::max(scratch, parts[m]->row_workspace_bytes());
       part.kernel = std::move(parts[m]);
@@ -67,13 +76,15 @@ class ChainRowsKernel final : public Kernel {
   };
   /// What a member reads or writes: memory, or a buffer.
   struct Source {
-    int memory = -1;  // index in KernelArguments::inputs; of an output: ::outputs
+    int memory = -1;  // index in KernelArguments::inputs; of the last member's result: ::outputs
     std::size_t image = 0;
   };
   struct Part {
     std::unique_ptr<RowKernel> kernel;
     std::vector<Source> inputs;
     Source output;
+    int stored = -1;  // an intermediate that is stored too: index in KernelArguments::outputs
+    Image image;      // then, in memory
   };
 
   static Source source_of(const GroupTiles& tiles, const Group& group, ValueId id) {
@@ -83,7 +94,6 @@ class ChainRowsKernel final : public Kernel {
     }
     const auto input = std::ranges::find(group.inputs, id);
     if (input != group.inputs.end()) source.memory = static_cast<int>(input - group.inputs.begin());
-    if (output_index(group, id) >= 0) source.memory = output_index(group, id);
     return source;
   }
 
@@ -119,7 +129,27 @@ class ChainRowsKernel final : public Kernel {
                                .outputs = std::span(&output, 1),
                                .workspace = workspace + scratch_},
                               n, step.rows[m].begin, step.rows[m].end);
+        if (part.stored >= 0) {
+          const Interval& owned = band.owned[part.output.image];
+          store(part.image, static_cast<const float*>(output),
+                static_cast<float*>(arguments.outputs[static_cast<std::size_t>(part.stored)]), n,
+                {std::max(step.rows[m].begin, owned.begin), std::min(step.rows[m].end, owned.end)});
+        }
       }
+    }
+  }
+
+  /// Copies rows of image n; what lies between its pixels is not touched.
+  static void store(const Image& image, const float* from, float* to, std::int64_t n,
+                    const Interval& rows) {
+    const bool dense = image.stride_w == image.c;
+    const std::int64_t pixels = dense ? 1 : image.w;
+    const auto bytes =
+        static_cast<std::size_t>(dense ? image.w * image.c : image.c) * sizeof(float);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      const std::int64_t at = n * image.stride_n + row * image.stride_h;
+      for (std::int64_t p = 0; p < pixels; ++p)
+        std::memcpy(to + at + p * image.stride_w, from + at + p * image.stride_w, bytes);
     }
   }
 

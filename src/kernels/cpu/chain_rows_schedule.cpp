@@ -64,6 +64,19 @@ std::vector<RowSchedule::Band> bands_of(const GroupTiles& tiles, const Tiling& t
     for (std::int64_t row = begin; row < end; row += tiling.rows)
       band.steps.push_back(walk.step({row, std::min(row + tiling.rows, end)}));
   }
+  // A band stores what it needs first up to what the next one needs first.
+  for (std::size_t b = 0; b < bands.size(); ++b) {
+    const std::int64_t begin = static_cast<std::int64_t>(b) * tiling.band;
+    const Interval columns = {0, tiles.result().extent[1]};
+    const auto first = tiles.needed({Interval{begin, begin + 1}, columns});
+    const auto next =
+        tiles.needed({Interval{begin + tiling.band, begin + tiling.band + 1}, columns});
+    for (std::size_t i = 0; i < tiles.images().size(); ++i) {
+      const bool last = b + 1 == bands.size();
+      bands[b].owned.push_back(
+          {b == 0 ? 0 : first[i][0].begin, last ? tiles.images()[i].extent[0] : next[i][0].begin});
+    }
+  }
   return bands;
 }
 
