@@ -29,7 +29,7 @@ constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kLongest = 16;
 
 /// Of ways that take about as long the one with fewer kernels is made: it needs less memory.
-constexpr double kTie = 1.005;
+constexpr double kTie = 1.002;
 
 /// Kernels [first, last] of a chain.
 struct Range {

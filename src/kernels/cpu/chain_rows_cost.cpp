@@ -20,6 +20,9 @@ const std::array<Row, 3>& part_rows() {
 /// Measured on Zen 4, blocks of MobileNetV2.
 constexpr double kCall = 1800;
 
+/// Workers do not keep the same pace: part of the last task's time that others wait for it.
+constexpr double kUneven = 0.04;
+
 }  // namespace
 
 const Row* row_of(const Graph& graph, const Node& node, const Device& device) {
@@ -90,7 +93,12 @@ Work chain_rows_work(const Graph& graph, const Group& group, const Candidate& ca
     };
     for (const GroupTiles::Read& read : tiles.members()[m].reads)
       add(tiles.images()[read.image], computed[m]);
-    add(tiles.images()[tiles.members()[m].image], computed[m]);
+    const GroupTiles::Image& result = tiles.images()[tiles.members()[m].image];
+    add(result, computed[m]);
+    if (result.stored && m + 1 < group.members.size()) {  // a copy, after the arithmetic
+      seconds += pixels_of(result) * static_cast<double>(result.pixel_bytes) * images /
+                 std::min(outside, device.onchip_bandwidth);
+    }
     seconds += std::max(arithmetic, traffic) + kCall * std::max(0.0, steps / cores - 1) / clock;
     work.flops += one.flops * computed[m];
   }
@@ -98,6 +106,7 @@ Work chain_rows_work(const Graph& graph, const Group& group, const Candidate& ca
   // Bands that do not share out evenly among the workers.
   const double tasks = images * bands;
   seconds *= std::ceil(tasks / cores) * cores / tasks;
+  if (cores > 1) seconds *= 1 + kUneven * cores / tasks;
   work.efficiency = work.flops / (seconds * device.flops_fp32);
   return work;
 }
