@@ -5,10 +5,13 @@
 #include <random>
 
 #include "base/error.hpp"
+#include "base/file.hpp"
 #include "braze/braze.hpp"
 #include "exec/cuda/devices.hpp"
+#include "exec/cuda/library.hpp"
 #include "graph/elements.hpp"
 #include "kernels/cpu/isa.hpp"
+#include "model/read_onnx.hpp"
 #include "model/read_tensor.hpp"
 #include "state.hpp"
 
@@ -74,6 +77,49 @@ Status Model::run_into(std::span<const Tensor> inputs, std::span<Tensor> outputs
   });
 }
 
+int Model::gpu() const { return state_->program->gpu(); }
+
+Status Model::run_on_gpu(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                         void* stream) const {
+  return guarded([&] {
+    check_tensors(inputs, state_->inputs, "input");
+    check_tensors(outputs, state_->outputs, "output");
+    std::vector<const void*> in;
+    std::vector<void*> out;
+    for (const Tensor& tensor : inputs) in.push_back(tensor.data());
+    for (Tensor& tensor : outputs) out.push_back(tensor.data());
+    state_->program->run_on_gpu(in, out, stream);
+    return Done{};
+  });
+}
+
+Status Model::copy_from_gpu(std::span<const Tensor> outputs, std::span<Tensor> host,
+                            void* stream) const {
+  return guarded([&] {
+    check_tensors(outputs, state_->outputs, "output");
+    check_tensors(host, state_->outputs, "output");
+    std::vector<const void*> from;
+    std::vector<void*> to;
+    for (const Tensor& tensor : outputs) from.push_back(tensor.data());
+    for (Tensor& tensor : host) to.push_back(tensor.data());
+    state_->program->copy_from_gpu(from, to, stream);
+    return Done{};
+  });
+}
+
+Result<std::vector<Tensor>> Model::make_gpu_outputs() const {
+  return guarded([&] {
+    std::vector<Tensor> outputs;
+    for (const TensorInfo& info : state_->outputs) {
+      const auto bytes = static_cast<std::size_t>(element_count(info.shape)) * size_of(info.dtype);
+      std::shared_ptr<std::byte> memory = state_->program->allocate_on_gpu(bytes);
+      const std::byte* const data = memory.get();
+      outputs.push_back(Tensor::share(info.dtype, info.shape, std::move(memory), data));
+    }
+    return outputs;
+  });
+}
+
 Result<std::vector<double>> Model::profile(std::span<const Tensor> inputs) const {
   return guarded([&] {
     std::vector<double> seconds(state_->summary.kernels.size());
@@ -132,6 +178,25 @@ std::vector<DeviceReport> devices() {
   std::ranges::move(cuda::report_devices(cuda::SearchPath::of_process()),
                     std::back_inserter(reports));
   return reports;
+}
+
+void add_package_folder(const std::filesystem::path& site_packages) {
+  cuda::add_process_packages(site_packages);
+}
+
+Result<ModelInfo> inspect(std::span<const std::byte> bytes) {
+  return guarded([&] { return read_model_info(bytes); });
+}
+
+Result<ModelInfo> inspect(const std::filesystem::path& file) {
+  return guarded([&] {
+    const auto mapped = MappedFile::open(file, ErrorCode::kModelInvalid);
+    try {
+      return read_model_info(mapped->bytes());
+    } catch (const Exception& exception) {
+      fail(exception.error().code, "'{}': {}", file.string(), exception.error().message);
+    }
+  });
 }
 
 Result<Tensor> read_tensor(const std::filesystem::path& file) {

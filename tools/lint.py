@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FORMATTED = ("src", "include", "cli", "tests", "bench")
+FORMATTED = ("src", "include", "cli", "python", "tests", "bench")
 TIDIED = ("src", "cli")
 CACHE = ROOT / "build" / "lint"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)

@@ -57,6 +57,27 @@ struct TensorInfo {
   Shape shape;
 };
 
+/// An input or output as a model declares it, before its dimensions are bound.
+struct DeclaredTensor {
+  std::string name;
+  DType dtype = DType::kFloat32;
+  bool known_rank = false;  ///< false: the model does not say how many axes it has
+  Shape shape;              ///< -1: not a number
+  /// By axis: what Options::dims binds an input's axis by, "" where the extent is a number; of an
+  /// output the model's name, "" where it has none.
+  std::vector<std::string> symbols;
+};
+/// What a model says of itself.
+struct ModelInfo {
+  std::string name;         ///< of the graph
+  std::string producer;     ///< the program that wrote it
+  std::string description;  ///< for people
+  std::int64_t version = 0;
+  std::map<std::string, std::string> metadata;
+  std::vector<DeclaredTensor> inputs;  ///< without those that are initializers
+  std::vector<DeclaredTensor> outputs;
+};
+
 /// One launch of the plan.
 struct KernelSummary {
   std::string name;
@@ -127,6 +148,21 @@ class BRAZE_API Model {
   /// The same into tensors of the caller's, which are undefined after an error. Allocates nothing
   /// after the first call of a thread.
   [[nodiscard]] Status run_into(std::span<const Tensor> inputs, std::span<Tensor> outputs) const;
+  /// The number of the GPU that it runs on; -1: it runs on the CPU, or cannot be run here.
+  [[nodiscard]] int gpu() const;
+  /// The same on tensors in the GPU's own memory (data() is a device address), without copies to
+  /// or from the host. Begins after all that was enqueued in `stream` (a CUstream or cudaStream_t
+  /// of the GPU's primary context; null: the default stream), which goes on when the outputs are
+  /// there: the call itself does not wait for the GPU, so that what goes wrong there is told by a
+  /// later call. Tensors of the same addresses are read and written in place from the second call
+  /// on; before, they are copied on the GPU. kUsage for a model that runs on no GPU.
+  [[nodiscard]] Status run_on_gpu(std::span<const Tensor> inputs, std::span<Tensor> outputs,
+                                  void* stream) const;
+  /// Copies outputs that run_on_gpu made in `stream` to the host's, and waits for them.
+  [[nodiscard]] Status copy_from_gpu(std::span<const Tensor> outputs, std::span<Tensor> host,
+                                     void* stream) const;
+  /// Memory on the model's GPU for each output. kUsage for a model that runs on no GPU.
+  [[nodiscard]] Result<std::vector<Tensor>> make_gpu_outputs() const;
   /// Seconds each kernel took in one run, in the order of plan().kernels.
   [[nodiscard]] Result<std::vector<double>> profile(std::span<const Tensor> inputs) const;
   /// Seconds of each of `iterations` runs after a few to warm up: on a GPU those of the recorded
@@ -149,6 +185,11 @@ class BRAZE_API Model {
  private:
   std::shared_ptr<const State> state_;
 };
+
+/// Reads what an ONNX file declares. kModelInvalid, kIo, kUnsupported for types that Braze lacks.
+[[nodiscard]] BRAZE_API Result<ModelInfo> inspect(const std::filesystem::path& file);
+/// The same of a model in memory.
+[[nodiscard]] BRAZE_API Result<ModelInfo> inspect(std::span<const std::byte> bytes);
 
 /// Compiles an ONNX file.
 [[nodiscard]] BRAZE_API Result<Model> compile(const std::filesystem::path& file,
@@ -206,6 +247,10 @@ struct DeviceReport {
   std::string detail;
 };
 [[nodiscard]] BRAZE_API std::vector<DeviceReport> devices();
+
+/// Looks for NVIDIA's libraries in the nvidia packages below this site-packages folder too, before
+/// those of the environment. Libraries that were opened stay. Any thread.
+BRAZE_API void add_package_folder(const std::filesystem::path& site_packages);
 
 /// Tensor files. .npy and ONNX TensorProto .pb are read; write chooses by the extension (.npy,
 /// .pb). kInput, kIo.

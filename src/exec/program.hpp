@@ -51,6 +51,18 @@ class Program {
   /// For kernels whose groups are kernel k's. The program outlives it.
   [[nodiscard]] virtual std::unique_ptr<KernelTimer> timer(std::size_t k) const = 0;
 
+  /// The number of the GPU that it runs on; -1: none.
+  [[nodiscard]] virtual int gpu() const { return -1; }
+  /// run() on device memory, of a program on a GPU: begins after what is in `stream`, which waits
+  /// for it; the caller does not.
+  virtual void run_on_gpu(std::span<const void* const> inputs, std::span<void* const> outputs,
+                          void* stream) const;
+  /// Copies outputs that are there to the host's, after what is in `stream`, and waits for them.
+  virtual void copy_from_gpu(std::span<const void* const> outputs, std::span<void* const> host,
+                             void* stream) const;
+  /// `bytes` of memory there, with anything in it.
+  [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_on_gpu(std::size_t bytes) const;
+
   /// The source a kernel was compiled from; empty where there is none.
   [[nodiscard]] virtual std::string source(std::size_t k) const { return std::string(k * 0, ' '); }
 };

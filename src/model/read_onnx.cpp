@@ -339,6 +339,22 @@ class GraphReader {
   std::vector<NodeReader::Source> sources_;
 };
 
+DeclaredTensor declared(const onnx::ValueInfoProto& value, const char* what) {
+  const std::string where = fmt::format("{} '{}'", what, value.name());
+  if (!value.type().has_tensor_type()) {
+    fail(ErrorCode::kUnsupported,
+         "{} is no tensor; sequences, maps and optionals are not supported", where);
+  }
+  const onnx::TypeProto::Tensor& type = value.type().tensor_type();
+  DeclaredTensor result{value.name(), dtype_of(type.elem_type(), where), type.has_shape(), {}, {}};
+  for (const auto& dim : type.shape().dim()) {
+    const bool known = dim.has_dim_value() && dim.dim_value() >= 0;
+    result.shape.push_back(known ? dim.dim_value() : -1);
+    result.symbols.push_back(known || dim.dim_param() == "?" ? "" : dim.dim_param());
+  }
+  return result;
+}
+
 }  // namespace
 }  // namespace model
 
@@ -346,6 +362,29 @@ Graph read_onnx(std::span<const std::byte> bytes, const std::filesystem::path& f
   onnx::ModelProto proto = model::parse(bytes);
   model::check_header(proto);
   return model::GraphReader(proto, folder).read();
+}
+
+ModelInfo read_model_info(std::span<const std::byte> bytes) {
+  const onnx::ModelProto proto = model::parse(bytes);
+  model::check_header(proto);
+  const onnx::GraphProto& graph = proto.graph();
+  std::unordered_set<std::string_view> initializers;
+  for (const onnx::TensorProto& tensor : graph.initializer()) initializers.insert(tensor.name());
+  ModelInfo info{
+      graph.name(), proto.producer_name(), proto.doc_string(), proto.model_version(), {}, {}, {}};
+  for (const auto& entry : proto.metadata_props()) info.metadata[entry.key()] = entry.value();
+  for (const onnx::ValueInfoProto& input : graph.input()) {
+    if (initializers.contains(input.name())) continue;
+    info.inputs.push_back(model::declared(input, "input"));
+    DeclaredTensor& added = info.inputs.back();
+    for (std::size_t axis = 0; axis < added.shape.size(); ++axis) {
+      if (added.shape[axis] < 0 && added.symbols[axis].empty())
+        added.symbols[axis] = fmt::format("{}.{}", added.name, axis);
+    }
+  }
+  for (const onnx::ValueInfoProto& output : graph.output())
+    info.outputs.push_back(model::declared(output, "output"));
+  return info;
 }
 
 Graph read_onnx(const std::filesystem::path& file) {

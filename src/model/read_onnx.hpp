@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <span>
 
+#include "braze/braze.hpp"
 #include "graph/graph.hpp"
 
 namespace braze {
@@ -26,6 +27,10 @@ namespace braze {
 /// Errors: kModelInvalid (naming the node or tensor) for what is not legal ONNX, kUnsupported for
 /// what Braze does not do: one error that names all such nodes.
 Graph read_onnx(std::span<const std::byte> bytes, const std::filesystem::path& folder);
+
+/// Inputs and outputs as they are declared, and the model's metadata. Errors: kModelInvalid for
+/// what is no ONNX model, kUnsupported for types that Braze does not have.
+ModelInfo read_model_info(std::span<const std::byte> bytes);
 
 /// The same from a file, with its folder for external data. kModelInvalid too if there is no such
 /// file, kIo if it cannot be read.

@@ -448,6 +448,27 @@ TEST_F(DriverGpuTest, RepeatedRunsAreWarmedUpAndTimed) {
   EXPECT_EQ(fake_.events, 0);
 }
 
+TEST_F(DriverGpuTest, StreamsOfOthersComeBeforeAndAfter) {
+  const auto gpu = open();
+  const Memory from = gpu->allocate(4, "a value");
+  const Memory to = gpu->allocate(4, "a value");
+  std::memcpy(from.get(), "abc", 4);
+  fake_.calls.clear();
+  int somewhere = 0;
+  gpu->wait_for(&somewhere);
+  gpu->copy(to.get(), from.get(), 4);
+  gpu->hold(&somewhere);
+  std::erase_if(fake_.calls, [](const std::string& call) { return call.starts_with("cuCtx"); });
+  EXPECT_THAT(fake_.calls,
+              testing::ElementsAre("cuEventCreate", "cuEventRecord", "cuStreamWaitEvent",
+                                   "cuMemcpyDtoDAsync_v2", "cuEventCreate", "cuEventRecord",
+                                   "cuStreamWaitEvent"));
+  EXPECT_STREQ(reinterpret_cast<const char*>(to.get()), "abc");
+  fake_.errors["cuStreamWaitEvent"] = 400;
+  EXPECT_THAT(error_of([&] { gpu->wait_for(&somewhere); }).message,
+              HasSubstr("waiting for the caller's stream"));
+}
+
 TEST_F(DriverGpuTest, NoStepsAreNoGraph) {
   const auto gpu = open();
   const auto recording = gpu->record({});

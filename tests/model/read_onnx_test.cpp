@@ -72,6 +72,35 @@ TEST(ReadOnnx, InputWithoutAShapeHasNoRank) {
   EXPECT_FALSE(model.read().value(0).known_rank);
 }
 
+TEST(ReadOnnx, WhatAModelSaysOfItself) {
+  OnnxModel model;
+  model.input("x", {std::string("batch"), 3, std::string("?")}).input("b", {2});
+  model.floats("b", {2}, {1, 2}).node("Relu", {"x"}, {"y"}).output("y");
+  auto* entry = model.proto.add_metadata_props();
+  entry->set_key("character");
+  entry->set_value("a\nb");
+  onnx::TypeProto::Tensor& type =
+      *model.graph().mutable_output(0)->mutable_type()->mutable_tensor_type();
+  type.set_elem_type(onnx::TensorProto::FLOAT16);
+  type.mutable_shape()->add_dim()->set_dim_param("batch");
+  type.mutable_shape()->add_dim();
+  type.mutable_shape()->add_dim()->set_dim_value(4);
+  const std::string bytes = model.proto.SerializeAsString();
+  const ModelInfo info = read_model_info(std::as_bytes(std::span(bytes)));
+  EXPECT_EQ(info.name, "test");
+  EXPECT_EQ(info.metadata.at("character"), "a\nb");
+  ASSERT_EQ(info.inputs.size(), 1U);
+  EXPECT_EQ(info.inputs[0].name, "x");
+  EXPECT_EQ(info.inputs[0].dtype, DType::kFloat32);
+  EXPECT_THAT(info.inputs[0].shape, ElementsAre(-1, 3, -1));
+  EXPECT_THAT(info.inputs[0].symbols, ElementsAre("batch", "", "x.2"));
+  ASSERT_EQ(info.outputs.size(), 1U);
+  EXPECT_EQ(info.outputs[0].dtype, DType::kFloat16);
+  EXPECT_TRUE(info.outputs[0].known_rank);
+  EXPECT_THAT(info.outputs[0].shape, ElementsAre(-1, -1, 4));
+  EXPECT_THAT(info.outputs[0].symbols, ElementsAre("batch", "", ""));
+}
+
 TEST(ReadOnnx, InitializersThatAreInputsAreConstants) {
   for (const int ir_version : {3, 4, 8}) {
     OnnxModel model(9, ir_version);

@@ -128,6 +128,68 @@ TEST(CudaProgram, EnginesCanBeLookedAtWhereThereIsNoGpu) {
   EXPECT_EQ(exit_code(refused.error().code), 4);
 }
 
+TEST(CudaProgram, TensorsOfACallerAreUsedInPlaceOnceTheyComeAgain) {
+  BRAZE_NEEDS_EMULATOR();
+  const Net net = towers();
+  const Options options;
+  const Machine machine = emulated(80, options.precision);
+  auto& gpu = dynamic_cast<EmulatedGpu&>(*machine.gpu);
+  const Model model = compile_for(machine, net.graph, options);
+  EXPECT_EQ(model.gpu(), 0);
+  int value = 0;
+  void* const stream = &value;  // any address
+  const std::string name = fmt::format("{}", reinterpret_cast<std::uintptr_t>(stream));
+
+  std::vector<cuda::Memory> memory;  // of two callers
+  std::vector<std::vector<Tensor>> inputs(2), outputs(2), want(2);
+  for (std::size_t caller = 0; caller < 2; ++caller) {
+    const std::vector<Tensor> host = random_inputs(model, caller);
+    want[caller] = run(model, host);
+    memory.push_back(gpu.allocate(host[0].bytes(), "a caller's input"));
+    gpu.copy_in(memory.back().get(), host[0].data(), host[0].bytes());
+    gpu.wait();
+    inputs[caller].push_back(Tensor::view(host[0].dtype(), host[0].shape(), memory.back().get()));
+    Result<std::vector<Tensor>> made = model.make_gpu_outputs();
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    outputs[caller] = std::move(made).value();
+  }
+  for (int round = 0; round < 3; ++round) {
+    for (std::size_t caller = 0; caller < 2; ++caller) {
+      std::memset(outputs[caller][0].data(), 0xff, outputs[caller][0].bytes());
+      const Status status = model.run_on_gpu(inputs[caller], outputs[caller], stream);
+      ASSERT_TRUE(status.ok()) << status.error().message;
+      std::vector<Tensor> host = {Tensor::make(DType::kFloat32, want[caller][0].shape())};
+      ASSERT_TRUE(model.copy_from_gpu(outputs[caller], host, stream).ok());
+      ASSERT_EQ(std::memcmp(host[0].data(), want[caller][0].data(), host[0].bytes()), 0);
+      ASSERT_EQ(
+          std::memcmp(outputs[caller][0].data(), want[caller][0].data(), want[caller][0].bytes()),
+          0)
+          << "round " << round << ", caller " << caller;
+    }
+  }
+  ASSERT_EQ(gpu.streams().size(), 18U);
+  EXPECT_EQ(gpu.streams()[15], "wait for " + name);
+  EXPECT_EQ(gpu.streams()[16], "hold " + name);
+  EXPECT_EQ(gpu.streams()[17], "wait for " + name);
+  EXPECT_EQ(gpu.copies(), 4U);  // in and out, of each caller's first time
+
+  const std::vector<Tensor> flat = {inputs[0][0].reshaped({1, 8, 64})};
+  const Status wrong = model.run_on_gpu(flat, outputs[1], stream);
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_THAT(wrong.error().message, HasSubstr("input 'x' is float [1,8,64]"));
+}
+
+TEST(CudaProgram, ANetworkOnTheCpuTakesNoTensorsOnAGpu) {
+  const Net net = towers();
+  const Model model = compile_for(select_machine({}), net.graph, {});
+  EXPECT_EQ(model.gpu(), -1);
+  const std::vector<Tensor> inputs = random_inputs(model);
+  std::vector<Tensor> outputs = run(model, inputs);
+  EXPECT_EQ(model.run_on_gpu(inputs, outputs, nullptr).error().code, ErrorCode::kUsage);
+  EXPECT_EQ(model.copy_from_gpu(outputs, outputs, nullptr).error().code, ErrorCode::kUsage);
+  EXPECT_EQ(model.make_gpu_outputs().error().code, ErrorCode::kUsage);
+}
+
 TEST(CudaProgram, OutOfMemoryNamesWhatThereIsNoRoomFor) {
   BRAZE_NEEDS_EMULATOR();
   const Net net = towers();

@@ -134,6 +134,8 @@ enum class MapFill : int { kZero = 0 };
   F(memcpy_to_device, cuMemcpyHtoDAsync_v2,                                                        \
     (DeviceAddress, const void*, std::size_t bytes, Stream))                                       \
   F(memcpy_to_host, cuMemcpyDtoHAsync_v2, (void*, DeviceAddress, std::size_t bytes, Stream))       \
+  F(memcpy_on_device, cuMemcpyDtoDAsync_v2,                                                        \
+    (DeviceAddress, DeviceAddress, std::size_t bytes, Stream))                                     \
   F(stream_create, cuStreamCreate, (Stream*, unsigned flags))                                      \
   F(stream_destroy, cuStreamDestroy_v2, (Stream))                                                  \
   F(stream_synchronize, cuStreamSynchronize, (Stream))                                             \

@@ -29,6 +29,14 @@ class CudaProgram final : public Program {
   /// Launches of a kernel one after another as in a network, each with weights that the last-level
   /// cache has kept only if it keeps those of the whole network.
   [[nodiscard]] std::unique_ptr<KernelTimer> timer(std::size_t k) const override;
+  [[nodiscard]] int gpu() const override { return gpu_ != nullptr ? gpu_->index() : -1; }
+  /// Addresses that come a second time get a recording of their own, the first time they are copied
+  /// from and to the program's.
+  void run_on_gpu(std::span<const void* const> inputs, std::span<void* const> outputs,
+                  void* stream) const override;
+  void copy_from_gpu(std::span<const void* const> outputs, std::span<void* const> host,
+                     void* stream) const override;
+  [[nodiscard]] std::shared_ptr<std::byte> allocate_on_gpu(std::size_t bytes) const override;
   [[nodiscard]] std::string source(std::size_t k) const override;
 
  private:
@@ -44,6 +52,16 @@ class CudaProgram final : public Program {
     Memory device;
     std::size_t bytes = 0;
   };
+  /// Where they are: in the program's memory, or in a caller's.
+  struct Borders {
+    std::vector<std::byte*> inputs, outputs;
+    bool operator==(const Borders&) const = default;
+  };
+  /// A caller's addresses that were seen, and what reads and writes there once they came again.
+  struct Guest {
+    Borders borders;
+    std::unique_ptr<Recording> recording;
+  };
 
   void emit(int threads);
   void compile(Compiler& compiler);
@@ -53,7 +71,12 @@ class CudaProgram final : public Program {
   void run_ourselves(std::size_t k, std::string why_not);
   void upload_constants();
   void reserve();
-  void record();
+  /// All kernels between these borders; notes them in recorded_.
+  [[nodiscard]] std::unique_ptr<Recording> record(const Borders& borders,
+                                                  std::vector<std::size_t>& recorded) const;
+  [[nodiscard]] Borders own_borders() const;
+  /// The recording for a caller's addresses; null: it is their first time, or they are not aligned.
+  [[nodiscard]] Recording* recording_of(const Borders& borders) const;
   void require_gpu() const;
   /// Does `body`; errors of the device name the network, and how to find the kernel.
   template <class Body>
@@ -65,7 +88,7 @@ class CudaProgram final : public Program {
   [[nodiscard]] std::string name_of(std::size_t k) const;
   [[nodiscard]] std::byte* address(const Address& address, std::size_t k,
                                    const Operands& operands) const;
-  [[nodiscard]] std::byte* locate(ValueId id) const;
+  [[nodiscard]] std::byte* locate(ValueId id, const Borders& borders) const;
   void copy_in(std::span<const void* const> inputs) const;
   void copy_out(std::span<void* const> outputs) const;
 
@@ -84,6 +107,7 @@ class CudaProgram final : public Program {
   std::vector<Border> inputs_, outputs_;
   std::vector<std::size_t> recorded_;  // the kernels that are steps of the recording
   std::unique_ptr<Recording> recording_;
+  mutable std::vector<Guest> guests_;  // the latest last
   std::unique_ptr<Staging> staging_;
   mutable std::mutex mutex_;
 };

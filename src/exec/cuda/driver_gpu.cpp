@@ -78,11 +78,13 @@ Device device_of(const GpuFacts& facts) {
 }
 
 DriverGpu::DriverGpu(const SearchPath& search, int index)
-    : host_errors_(std::make_shared<HostErrors>()), search_(search) {
+    : host_errors_(std::make_shared<HostErrors>()), index_(index), search_(search) {
   auto driver = open_driver(search);
   device_ = device_of(read_facts(*driver, index));
   context_ = std::make_shared<const GpuContext>(std::move(driver), index);
 }
+
+DriverGpu::~DriverGpu() = default;
 
 Memory DriverGpu::allocate(std::size_t bytes, const std::string& what) {
   const GpuContext::Current current(*context_);
@@ -138,6 +140,35 @@ void DriverGpu::copy_out(void* host, const void* device, std::size_t bytes) {
   context_->check(
       context_->driver().memcpy_to_host(host, address_of(device), bytes, context_->stream()),
       "copying {} bytes from it", bytes);
+}
+
+void DriverGpu::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  const GpuContext::Current current(*context_);
+  context_->check(context_->driver().memcpy_on_device(address_of(to), address_of(from), bytes,
+                                                      context_->stream()),
+                  "copying {} bytes on it", bytes);
+}
+
+void DriverGpu::wait_for(void* stream) {
+  const std::lock_guard lock(mutex_);
+  if (fork_ == nullptr) fork_ = std::make_unique<OwnedEvent>(context_, api::kEventDisableTiming);
+  const GpuContext::Current current(*context_);
+  const Driver& driver = context_->driver();
+  context_->check(driver.event_record(fork_->get(), static_cast<api::Stream>(stream)),
+                  "recording an event in the caller's stream");
+  context_->check(driver.stream_wait_event(context_->stream(), fork_->get(), 0),
+                  "waiting for the caller's stream");
+}
+
+void DriverGpu::hold(void* stream) {
+  const std::lock_guard lock(mutex_);
+  if (join_ == nullptr) join_ = std::make_unique<OwnedEvent>(context_, api::kEventDisableTiming);
+  const GpuContext::Current current(*context_);
+  const Driver& driver = context_->driver();
+  context_->check(driver.event_record(join_->get(), context_->stream()), "recording an event");
+  context_->check(driver.stream_wait_event(static_cast<api::Stream>(stream), join_->get(), 0),
+                  "making the caller's stream wait");
 }
 
 void DriverGpu::wait() {

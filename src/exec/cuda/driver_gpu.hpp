@@ -21,17 +21,22 @@ class DriverGpu final : public Gpu {
  public:
   /// kDevice: no driver, too old, no GPU `index`, or one below sm_70.
   DriverGpu(const SearchPath& search, int index);
+  ~DriverGpu() override;
 
   /// The real one: 120 where device().sm is 80.
   [[nodiscard]] int sm() const { return context_->facts().sm; }
   [[nodiscard]] const std::string& name() const { return context_->facts().name; }
   [[nodiscard]] const Driver& driver() const { return context_->driver(); }
 
+  [[nodiscard]] int index() const override { return index_; }
   [[nodiscard]] const Device& device() const override { return device_; }
   Memory allocate(std::size_t bytes, const std::string& what) override;
   std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override;
   void copy_in(void* device, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* device, std::size_t bytes) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void wait_for(void* stream) override;
+  void hold(void* stream) override;
   void wait() override;
   std::unique_ptr<Mark> make_mark() override;
   std::shared_ptr<const cuda::Module> load(const std::string& image,
@@ -44,6 +49,8 @@ class DriverGpu final : public Gpu {
   std::shared_ptr<const GpuContext> context_;
   std::shared_ptr<class HostErrors> host_errors_;
   Device device_;
+  int index_;
+  std::unique_ptr<class OwnedEvent> fork_, join_;  // from and to the streams of others
   SearchPath search_;
   std::mutex mutex_;
   std::shared_ptr<class CudnnSession> cudnn_;  // null: nothing was prepared yet

@@ -100,6 +100,8 @@ class Mark {
 class Gpu {
  public:
   virtual ~Gpu() = default;
+  /// Its number among the machine's.
+  [[nodiscard]] virtual int index() const { return 0; }
   /// The record to plan with.
   [[nodiscard]] virtual const Device& device() const = 0;
   /// kOutOfMemory naming `what` if the device has no `bytes` left. At least 256-byte aligned.
@@ -109,6 +111,13 @@ class Gpu {
   /// Enqueued in order with everything else; `host` must be from allocate_host.
   virtual void copy_in(void* device, const void* host, std::size_t bytes) = 0;
   virtual void copy_out(void* host, const void* device, std::size_t bytes) = 0;
+  /// The same from device memory to device memory.
+  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  /// What is enqueued from now on begins after all that is in `stream`: somebody else's, of this
+  /// GPU's primary context.
+  virtual void wait_for(void* stream) = 0;
+  /// What is put into `stream` from now on begins after all that was enqueued here.
+  virtual void hold(void* stream) = 0;
   /// Waits for all that was enqueued. kDevice if any of it failed.
   virtual void wait() = 0;
   virtual std::unique_ptr<Mark> make_mark() = 0;

@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <mutex>
 #include <optional>
 #include <sstream>
 
@@ -76,6 +77,16 @@ void add_packages(const fs::path& prefix, std::vector<fs::path>& packages) {
         packages.push_back(folder);
     }
   }
+}
+
+/// Site-packages folders that the process named.
+struct ProcessPackages {
+  std::mutex mutex;
+  std::vector<fs::path> folders;
+};
+ProcessPackages& process_packages() {
+  static ProcessPackages packages;
+  return packages;
 }
 
 /// The folder above that of the first python3 in PATH; "" if there is none.
@@ -163,8 +174,20 @@ std::string to_string(const Version& version) {
                            : fmt::format("{}.{}.{}", version.major, version.minor, version.patch);
 }
 
+void add_process_packages(const fs::path& site_packages) {
+  ProcessPackages& mine = process_packages();
+  const std::lock_guard lock(mine.mutex);
+  if (std::ranges::find(mine.folders, site_packages) == mine.folders.end())
+    mine.folders.push_back(site_packages);
+}
+
 SearchPath SearchPath::of_process(const fs::path& option) {
   SearchPath search;
+  {
+    ProcessPackages& mine = process_packages();
+    const std::lock_guard lock(mine.mutex);
+    search.packages = mine.folders;
+  }
   search.option = option;
   search.environment = from_environment("BRAZE_CUDA_PATH");
   const fs::path home = from_environment("HOME");

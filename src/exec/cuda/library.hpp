@@ -4,8 +4,8 @@
 //      (of both: the folder itself, its lib64 and lib, and nvidia/... in it as in 4)
 //   3. the dynamic linker: what is loaded already, LD_LIBRARY_PATH, the system's folders,
 //   4. the nvidia packages of PyPI: nvidia/cu13/lib, nvidia/cuda_nvrtc/lib, nvidia/cudnn/lib ... in
-//      the site-packages of VIRTUAL_ENV, of CONDA_PREFIX, of the first python3 in PATH, of the
-//      user, and of /usr/local and /usr,
+//      folders that the process named, in the site-packages of VIRTUAL_ENV, of CONDA_PREFIX, of the
+//      first python3 in PATH, of the user, and of /usr/local and /usr,
 //   5. /usr/local/cuda/lib64 (and for the driver where containers put it).
 // In each place newer versions come first. Once opened, a library stays until the process ends.
 #pragma once
@@ -36,6 +36,9 @@ struct SearchPath {
   /// That of this process, with its environment read.
   static SearchPath of_process(const std::filesystem::path& option = {});
 };
+
+/// Names a site-packages folder for all searches of the process from now on. Any thread.
+void add_process_packages(const std::filesystem::path& site_packages);
 
 /// A file to try: a path, or a bare name for the dynamic linker.
 struct Place {

@@ -206,6 +206,13 @@ int cuMemcpyDtoHAsync_v2(void* to, DeviceAddress from, std::size_t bytes, Stream
   enqueue(stream, [=] { std::memcpy(to, reinterpret_cast<const void*>(from), bytes); });
   return 0;
 }
+int cuMemcpyDtoDAsync_v2(DeviceAddress to, DeviceAddress from, std::size_t bytes, Stream stream) {
+  FAKE(cuMemcpyDtoDAsync_v2);
+  enqueue(stream, [=] {
+    std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  });
+  return 0;
+}
 int cuStreamCreate(Stream* stream, unsigned) {
   FAKE(cuStreamCreate);
   *stream = make<Stream>(state.streams);

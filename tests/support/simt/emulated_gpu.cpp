@@ -341,6 +341,22 @@ void EmulatedGpu::copy_out(void* host, const void* device, std::size_t bytes) {
   state_->queue.push_back({[=] { std::memcpy(host, device, bytes); }});
 }
 
+void EmulatedGpu::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  ++copies_;
+  (void)state_->holding(to, bytes);
+  (void)state_->holding(from, bytes);
+  state_->queue.push_back({[=] { std::memcpy(to, from, bytes); }});
+}
+
+void EmulatedGpu::wait_for(void* stream) {
+  streams_.push_back(fmt::format("wait for {}", reinterpret_cast<std::uintptr_t>(stream)));
+}
+
+void EmulatedGpu::hold(void* stream) {
+  streams_.push_back(fmt::format("hold {}", reinterpret_cast<std::uintptr_t>(stream)));
+}
+
 void EmulatedGpu::wait() { state_->flush(); }
 
 std::shared_ptr<const cuda::Module> EmulatedGpu::load(const std::string& image,

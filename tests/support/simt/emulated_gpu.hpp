@@ -30,6 +30,9 @@ class EmulatedGpu : public cuda::Gpu {
   std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override;
   void copy_in(void* device, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* device, std::size_t bytes) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void wait_for(void* stream) override;
+  void hold(void* stream) override;
   void wait() override;
   std::unique_ptr<cuda::Mark> make_mark() override;
   std::shared_ptr<const cuda::Module> load(const std::string& image,
@@ -43,6 +46,10 @@ class EmulatedGpu : public cuda::Gpu {
   void set_seed(std::uint64_t seed);
   /// allocate() fails when more than this is in use.
   void set_capacity(std::size_t bytes);
+  /// Streams of others: "wait for 7", "hold 7", in order.
+  [[nodiscard]] const std::vector<std::string>& streams() const { return streams_; }
+  /// Copies from device memory to device memory so far.
+  [[nodiscard]] std::size_t copies() const { return copies_; }
   /// Launches so far.
   [[nodiscard]] std::size_t launches() const;
   /// What prepare() asks; it is to work on host memory. Without one, prepare() fails.
@@ -54,6 +61,8 @@ class EmulatedGpu : public cuda::Gpu {
   Device device_;
   std::shared_ptr<State> state_;
   std::shared_ptr<cuda::CudnnSession> cudnn_;
+  std::vector<std::string> streams_;
+  std::size_t copies_ = 0;
 };
 
 /// What a kernel does alone: compiles its source, places `inputs` and `outputs` (sizes and initial

@@ -1,0 +1,133 @@
+"""onnxruntime's IOBinding: arrays bound to a session's inputs and outputs."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Sequence
+
+from . import _braze, arrays
+from .errors import UsageError
+from .model import Model
+from .ort_values import OrtValue, element_name
+
+if TYPE_CHECKING:
+    from .session import InferenceSession
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A run whose outputs lie on a GPU."""
+
+    network: Model
+    outputs: list[Any]
+    stream: int
+
+
+class IOBinding:
+    """What `InferenceSession.run_with_iobinding` reads and writes, without copies where an array
+    lies on the session's device."""
+
+    def __init__(self, session: InferenceSession) -> None:
+        self._session = session
+        self._inputs: dict[str, Any] = {}
+        self._outputs: dict[str, Any] = {}  # an array, or where a new one is wanted: cpu, cuda
+        self._results: dict[str, Any] = {}
+        self._last: _Run | None = None
+
+    def bind_cpu_input(self, name: str, arr_on_cpu: Any) -> None:
+        """Binds a numpy array."""
+        self._inputs[name] = arr_on_cpu
+
+    def bind_ortvalue_input(self, name: str, ortvalue: OrtValue) -> None:
+        """Binds an OrtValue."""
+        self._inputs[name] = ortvalue.array
+
+    def bind_input(self, name: str, device_type: str, device_id: int, element_type: Any,
+                   shape: Sequence[int], buffer_ptr: int) -> None:
+        """Binds memory at an address, which the caller keeps: elements without gaps, row-major."""
+        self._inputs[name] = _memory(device_type, device_id, element_type, shape, buffer_ptr)
+
+    def bind_output(self, name: str, device_type: str = "cpu", device_id: int = 0,
+                    element_type: Any = None, shape: Sequence[int] | None = None,
+                    buffer_ptr: int | None = None) -> None:
+        """Binds memory at an address, or asks for a new array on the device."""
+        if buffer_ptr is None:
+            self._outputs[name] = device_type
+        else:
+            self._outputs[name] = _memory(device_type, device_id, element_type, shape or (),
+                                          buffer_ptr)
+
+    def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
+        """Binds an OrtValue, which is written in place."""
+        self._outputs[name] = ortvalue.array
+
+    def clear_binding_inputs(self) -> None:
+        """Forgets the inputs."""
+        self._inputs.clear()
+
+    def clear_binding_outputs(self) -> None:
+        """Forgets the outputs."""
+        self._outputs.clear()
+        self._results.clear()
+
+    def synchronize_inputs(self) -> None:
+        """Nothing to do: a run waits for the inputs' stream."""
+
+    def synchronize_outputs(self) -> None:
+        """Nothing to do: results on a GPU are ordered in the stream, others are there."""
+
+    def get_outputs(self) -> list[OrtValue]:
+        """The results, in the order of binding."""
+        return [OrtValue(self._results[name]) for name in self._outputs]
+
+    def copy_outputs_to_cpu(self) -> list[Any]:
+        """The results as numpy arrays, in the order of binding."""
+        return [self._host(name) if arrays.is_on_gpu(self._results[name])
+                else arrays.to_numpy(self._results[name]) for name in self._outputs]
+
+    def run(self) -> None:
+        """What run_with_iobinding does."""
+        session = self._session
+        known = [argument.name for argument in session.get_outputs()]
+        for name in self._outputs:
+            if name not in known:
+                raise UsageError(f"the model has no output '{name}'; it has {', '.join(known)}")
+        feed = session.in_order(self._inputs)
+        network = session.network(session.dims_of(feed))
+        native = network._native
+        on_gpu = bool(feed) and arrays.is_on_gpu(feed[0])
+        made = (native.make_gpu_outputs() if on_gpu
+                else arrays.NumpyKind().empty(native, network.outputs, None))
+        bound = [self._outputs.get(name) for name in known]
+        outputs = [new if array is None or isinstance(array, str)
+                   or arrays.is_on_gpu(array) != on_gpu else array for new, array in zip(made, bound)]
+        stream = session.run_native(network, feed, outputs)
+        self._last = _Run(network, outputs, stream)
+        self._results = {}
+        for name, array, output in zip(known, bound, outputs):
+            if array is None:
+                continue
+            self._results[name] = output
+            if on_gpu and (array == "cpu" if isinstance(array, str) else not arrays.is_on_gpu(array)):
+                self._results[name] = self._host(name, None if isinstance(array, str) else array)
+            elif array is not output and not isinstance(array, str):
+                raise UsageError(f"output '{name}' is bound to memory on a GPU, but the inputs are "
+                                 "in host memory")
+
+    def _host(self, name: str, into: Any = None) -> Any:
+        """A result on the GPU as a numpy array, in `into` if that is one."""
+        assert self._last is not None
+        native = self._last.network._native
+        host = arrays.NumpyKind().empty(native, self._last.network.outputs, None)
+        index = [argument.name for argument in self._session.get_outputs()].index(name)
+        if into is not None:
+            host[index] = into
+        native.copy_from_gpu(self._last.outputs, host, self._last.stream)
+        return host[index]
+
+
+def _memory(device_type: str, device_id: int, element_type: Any, shape: Sequence[int],
+            address: int) -> _braze.Array:
+    if device_type not in ("cpu", "cuda"):
+        raise UsageError(f"device_type is {device_type!r}; expected cpu or cuda")
+    return _braze.view_memory(address, element_name(element_type), list(shape),
+                              device_id if device_type == "cuda" else -1)

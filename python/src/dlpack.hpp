@@ -1,0 +1,39 @@
+// DLPack's layout in memory, version 0 ("dltensor") and 1 ("dltensor_versioned").
+#pragma once
+
+#include <cstdint>
+
+namespace braze::python::dlpack {
+
+enum class Code : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+
+struct Tensor {
+  void* data;
+  std::int32_t device_type;
+  std::int32_t device_id;
+  std::int32_t ndim;
+  Code code;
+  std::uint8_t bits;
+  std::uint16_t lanes;
+  std::int64_t* shape;
+  std::int64_t* strides;  // in elements; null: row-major without gaps
+  std::uint64_t byte_offset;
+};
+
+struct Managed {
+  Tensor tensor;
+  void* context;
+  void (*deleter)(Managed*);
+};
+
+inline constexpr std::uint64_t kReadOnly = 1;
+
+struct ManagedVersioned {
+  std::uint32_t major, minor;
+  void* context;
+  void (*deleter)(ManagedVersioned*);
+  std::uint64_t flags;
+  Tensor tensor;
+};
+
+}  // namespace braze::python::dlpack

@@ -1,0 +1,110 @@
+"""torch modules and tensors. Skipped where torch is not installed."""
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+import braze  # noqa: E402
+
+pytestmark = pytest.mark.torch
+
+
+def net():
+    torch.manual_seed(1)
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3, padding=1), torch.nn.BatchNorm2d(8),
+                               torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 1)).eval()
+
+
+def test_the_first_complaint_is_five_lines_and_one_kernel():
+    script = """
+import torch, braze
+net, x = torch.nn.Sequential(torch.nn.Conv2d(32, 64, 3, padding=1), torch.nn.ReLU()), torch.randn(1, 32, 128, 128)
+model = braze.compile(net, x)
+print(torch.allclose(model(x), net(x), atol=1e-4))
+print(model.plan)
+"""
+    assert len(script.strip().splitlines()) == 5
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[0] == "True"
+    assert lines[1].startswith("1 kernel on cpu")
+    assert "Conv" in lines[4] and "Relu" in lines[4]
+
+
+def test_tensors_in_tensors_out():
+    module, x = net(), torch.randn(2, 3, 9, 9)
+    model = braze.compile(module, (x,))
+    with torch.no_grad():
+        want = module(x)
+    got = model(x)
+    assert isinstance(got, torch.Tensor) and got.device == x.device
+    torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+    out = torch.empty_like(want)
+    assert model(x, out=out) is out
+    torch.testing.assert_close(out, got, rtol=0, atol=0)
+    np.testing.assert_array_equal(model(x.numpy()), got.numpy())
+    last = x.to(memory_format=torch.channels_last)  # has gaps: copied
+    torch.testing.assert_close(model(last), got, rtol=0, atol=0)
+    assert model.verify(x)
+
+
+def test_a_tensor_is_read_where_it_lies():
+    """A view into a larger buffer, 4 bytes into it."""
+    model = braze.compile(net(), torch.randn(1, 3, 4, 4))
+    buffer = torch.randn(3 * 16 + 1)
+    x = buffer[1:].view(1, 3, 4, 4)
+    torch.testing.assert_close(model(x), model(x.clone()), rtol=0, atol=0)
+
+
+def test_a_module_keeps_its_mode_and_dropout_is_off():
+    module = torch.nn.Sequential(torch.nn.Dropout(0.9), torch.nn.Conv2d(1, 1, 1)).train()
+    x = torch.ones(1, 1, 4, 4)
+    got = braze.compile(module, x)(x)
+    assert module.training
+    torch.testing.assert_close(got, module.eval()(x).detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_several_inputs_and_outputs():
+    class Both(torch.nn.Module):
+        def forward(self, a, b):
+            return a + b, a * b
+
+    a, b = torch.randn(2, 3), torch.randn(2, 3)
+    total, product = braze.compile(Both(), (a, b))(a, b)
+    torch.testing.assert_close(total, a + b)
+    torch.testing.assert_close(product, a * b)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int64,
+                                   torch.bool])
+def test_element_types(dtype):
+    class Flip(torch.nn.Module):
+        def forward(self, x):
+            return x.reshape(3, 2)
+
+    x = torch.arange(6).reshape(2, 3).to(dtype)
+    got = braze.compile(Flip(), x)(x)
+    assert got.dtype == dtype
+    assert torch.equal(got, x.reshape(3, 2))
+
+
+def test_what_is_wrong_is_named():
+    with pytest.raises(braze.UsageError, match="needs an example of each input"):
+        braze.compile(net())
+    model = braze.compile(net(), torch.randn(1, 3, 4, 4))
+    with pytest.raises(braze.InputError, match=r"input '.*' is double"):
+        model(torch.randn(1, 3, 4, 4, dtype=torch.float64))
+    with pytest.raises(braze.InputError, match="gradient"):
+        model(torch.randn(1, 3, 4, 4, requires_grad=True))
+
+    class Fourier(torch.nn.Module):
+        def forward(self, x):
+            return torch.linalg.eigvals(x).real
+
+    with pytest.raises(braze.UnsupportedError, match="cannot export Fourier"):
+        braze.compile(Fourier(), torch.randn(3, 3))

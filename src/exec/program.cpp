@@ -1,0 +1,24 @@
+#include "exec/program.hpp"
+
+#include "base/error.hpp"
+
+namespace braze {
+
+void Program::run_on_gpu(std::span<const void* const> /*inputs*/,
+                         std::span<void* const> /*outputs*/, void* /*stream*/) const {
+  fail(ErrorCode::kUsage, "the network runs on {}, which takes no tensors on a GPU",
+       plan().device.name);
+}
+
+void Program::copy_from_gpu(std::span<const void* const> /*outputs*/,
+                            std::span<void* const> /*host*/, void* /*stream*/) const {
+  fail(ErrorCode::kUsage, "the network runs on {}, which makes no tensors on a GPU",
+       plan().device.name);
+}
+
+std::shared_ptr<std::byte> Program::allocate_on_gpu(std::size_t /*bytes*/) const {
+  fail(ErrorCode::kUsage, "the network runs on {}, which has no memory of a GPU",
+       plan().device.name);
+}
+
+}  // namespace braze
