@@ -26,7 +26,8 @@ rm -rf "$work/tree" "$work/dist" "$work/venv"
 quietly cmake --install "$build" --prefix "$work/tree"
 PATH=$outer/bin:$PATH braze_ROOT=$work/tree quietly "$python" -m pip --no-input \
   --disable-pip-version-check wheel --no-deps --no-index --no-build-isolation -w "$work/dist" \
-  -C build-dir="$work/build" -C cmake.define.BRAZE_WERROR=ON "$source"
+  --config-settings=build-dir="$work/build" \
+  --config-settings=cmake.define.BRAZE_WERROR=ON "$source"
 wheel=("$work"/dist/braze-*.whl)
 quietly "$python" -m venv --without-pip "$work/venv"
 quietly "$python" -m pip --python "$work/venv/bin/python" --no-input --disable-pip-version-check \

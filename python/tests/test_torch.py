@@ -95,7 +95,7 @@ def test_what_is_wrong_is_named():
     with pytest.raises(braze.UsageError, match="needs an example of each input"):
         braze.compile(net())
     model = braze.compile(net(), torch.randn(1, 3, 4, 4))
-    with pytest.raises(braze.InputError, match=r"input '.*' is double"):
+    with pytest.raises(braze.InputError, match=r"input 'input' is double"):
         model(torch.randn(1, 3, 4, 4, dtype=torch.float64))
     with pytest.raises(braze.InputError, match="gradient"):
         model(torch.randn(1, 3, 4, 4, requires_grad=True))

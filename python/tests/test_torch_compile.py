@@ -83,10 +83,10 @@ def test_weights_that_change_are_seen(networks):
     assert len(networks) == 3
 
 
-def test_what_has_no_onnx_form_is_left_to_torch_and_said_once():
+def test_what_has_no_onnx_form_is_left_to_torch_and_said_once(capfd):
     class Odd(torch.nn.Module):
         def forward(self, x):
-            return torch.linalg.eigvals(x).real
+            return torch.special.i0(x)
 
     compiled, x = torch.compile(Odd(), backend="braze"), torch.randn(3, 3)
     with torch.no_grad():
@@ -98,6 +98,7 @@ def test_what_has_no_onnx_form_is_left_to_torch_and_said_once():
             warnings.simplefilter("error", UserWarning)
             compiled(x)
             compiled(torch.randn(4, 4))
+    assert capfd.readouterr().out == ""
 
 
 def test_what_braze_does_not_run_is_left_to_torch_and_said_once():
@@ -109,6 +110,84 @@ def test_what_braze_does_not_run_is_left_to_torch_and_said_once():
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert torch.equal(compiled(x), torch.tensor([1.0, 3.0]))
+
+
+def test_the_parts_that_can_be_are_compiled():
+    """A convolution, something that has no ONNX form, a convolution."""
+    class Middle(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = net(), torch.nn.Conv2d(4, 2, 3)
+
+        def forward(self, x):
+            y = torch.relu(self.first(x))
+            y = y + torch.special.i0(y).mean()
+            return torch.relu(self.last(y)), y.shape[0]
+
+    module, x = Middle().eval(), torch.randn(2, 3, 8, 8)
+    made = []
+    original = torch_backend._Whole.__init__
+
+    def note(self, *arguments):
+        original(self, *arguments)
+        made.append(self._network)
+
+    compiled = torch.compile(module, backend="braze")
+    torch_backend._Whole.__init__ = note
+    try:
+        with torch.no_grad(), pytest.warns(UserWarning, match="parts of a graph left to torch"):
+            got = compiled(x)
+    finally:
+        torch_backend._Whole.__init__ = original
+    want = module(x)
+    torch.testing.assert_close(got[0], want[0], rtol=1e-4, atol=1e-5)
+    assert got[1] == 2
+    assert len(made) == 2  # before and after
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        module.last.weight.mul_(2)
+        torch.testing.assert_close(compiled(x)[0], module(x)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_what_a_graph_writes_to_is_written():
+    """Running statistics in training mode, and an input."""
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4)).train()
+    other = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 1), torch.nn.BatchNorm2d(4)).train()
+    other.load_state_dict(module.state_dict())
+    x = torch.randn(2, 3, 4, 4)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.testing.assert_close(torch.compile(module, backend="braze")(x), other(x))
+        for name, value in other.state_dict().items():
+            torch.testing.assert_close(module.state_dict()[name], value)
+
+        def double(x):
+            x.mul_(2)
+            return x + 1
+
+        x = torch.ones(2, 2)
+        assert torch.equal(torch.compile(double, backend="braze")(x), torch.full((2, 2), 3.0))
+        assert torch.equal(x, torch.full((2, 2), 2.0))
+
+
+def test_dropout_in_training_is_torchs():
+    module, x = torch.nn.Sequential(torch.nn.Dropout(0.5)).train(), torch.ones(64, 64)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        y = torch.compile(module, backend="braze")(x)
+    assert 0.3 < (y == 0).float().mean() < 0.7
+
+
+def test_inputs_that_are_not_read_and_inference_mode(networks):
+    def second(a, b):
+        return torch.relu(b), b
+
+    compiled = torch.compile(second, backend="braze")
+    a, b = torch.randn(2, 3), torch.randn(2, 3)
+    with torch.inference_mode(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got = compiled(a, b)
+    assert torch.equal(got[0], torch.relu(b)) and torch.equal(got[1], b)
 
 
 def test_gradients_are_torchs(networks):
