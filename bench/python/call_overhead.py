@@ -2,14 +2,13 @@
 """What a call from Python costs: a network of one node, called as users call it, beside the same
 run in C++ and beside ONNX Runtime, in turns in the same process.
 
-    .venv/bin/python bench/python/call_overhead.py [--json FILE]    (with braze installed there)
+    python bench/python/call_overhead.py [--output FILE.md]    (where braze is installed)
 
 C++ is Model::time(): the library's own loop around the run that a call makes. What is printed are
 microseconds: the least and the median of all calls. Exits 1 if an answer is wrong.
 """
 import argparse
 import datetime
-import json
 import os
 import pathlib
 import platform
@@ -18,7 +17,6 @@ import sys
 import time
 
 import numpy as np
-import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
@@ -78,6 +76,10 @@ def cases(model_proto):
     return found
 
 
+def torch_version():
+    return f", torch {sys.modules['torch'].__version__}" if "torch" in sys.modules else ""
+
+
 def cpu_model():
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -87,7 +89,7 @@ def cpu_model():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=pathlib.Path, help="also write the numbers here")
+    parser.add_argument("--output", type=pathlib.Path, help="also write a table here")
     args = parser.parse_args()
     found = cases(network())
     times = {name: [] for name in found}
@@ -97,19 +99,22 @@ def main():
     result = {name: {"min_us": min(values), "median_us": statistics.median(values)}
               for name, values in times.items()}
     base = result["C++ (Model::time)"]
-    print(f"one node, float{SHAPE}, 1 thread, {cpu_model()}; us of {ROUNDS} x {CALLS} calls")
-    print(f"{'':26}{'min':>8}{'median':>8}{'over C++ (min, median)':>26}")
+    lines = ["| call | us (min / median) | over C++ (min / median) |", "|---|---|---|"]
     for name, row in result.items():
-        print(f"{name:26}{row['min_us']:8.2f}{row['median_us']:8.2f}"
-              f"{row['min_us'] - base['min_us']:17.2f}{row['median_us'] - base['median_us']:9.2f}")
-    if args.json:
-        args.json.write_text(json.dumps({
-            "command": "bench/python/call_overhead.py",
-            "date": datetime.date.today().isoformat(), "cpu": cpu_model(),
-            "cores": os.cpu_count(), "python": platform.python_version(),
-            "versions": {"braze": braze.__version__, "numpy": np.__version__,
-                         "onnxruntime": onnxruntime.__version__, "onnx": onnx.__version__},
-            "us": result}, indent=2) + "\n")
+        over = [row[key] - base[key] for key in ("min_us", "median_us")]
+        lines.append(f"| {name} | {row['min_us']:.2f} / {row['median_us']:.2f} | "
+                     f"{over[0]:.2f} / {over[1]:.2f} |")
+    print("\n".join(lines))
+    if args.output:
+        args.output.write_text("\n".join([
+            "# What a call from Python costs", "",
+            f"command: bench/python/call_overhead.py --output {args.output}  ",
+            f"date: {datetime.date.today().isoformat()}  ",
+            f"hardware: {cpu_model()}, {os.cpu_count()} cores  ",
+            f"python: {platform.python_version()}, numpy {np.__version__}, "
+            f"onnxruntime {onnxruntime.__version__}{torch_version()}  ",
+            f"network: relu of float{SHAPE}, 1 thread; {ROUNDS} x {CALLS} calls of each, in turns",
+            "", *lines]) + "\n")
 
 
 if __name__ == "__main__":
