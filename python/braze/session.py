@@ -209,16 +209,16 @@ def _device_of(providers: Sequence[Any] | None,
     """The device of the first provider that is here."""
     if providers is None:
         return "cpu"
-    wanted = []
+    wanted: list[tuple[str, str]] = []
     for i, provider in enumerate(providers):
         name, options = provider if isinstance(provider, (tuple, list)) else (provider, {})
         if provider_options is not None and i < len(provider_options):
             options = {**options, **provider_options[i]}
-        device = _PROVIDERS.get(name, name)
-        wanted.append((name, f"cuda:{options['device_id']}"
+        device = _PROVIDERS.get(str(name), str(name))
+        wanted.append((str(name), f"cuda:{options['device_id']}"
                        if device == "cuda" and "device_id" in options else device))
     here = {report.name: report for report in _braze.devices()}
-    why = []
+    why: list[str] = []
     for name, device in wanted:
         report = here.get("cuda:0" if device == "cuda" else device)
         if device.startswith("cuda:sm_") or (report is not None and report.usable):

@@ -1,4 +1,4 @@
-// DLPack's layout in memory, version 0 ("dltensor") and 1 ("dltensor_versioned").
+// DLPack's layout in memory: what a capsule "dltensor" points to.
 #pragma once
 
 #include <cstdint>
@@ -24,16 +24,6 @@ struct Managed {
   Tensor tensor;
   void* context;
   void (*deleter)(Managed*);
-};
-
-inline constexpr std::uint64_t kReadOnly = 1;
-
-struct ManagedVersioned {
-  std::uint32_t major, minor;
-  void* context;
-  void (*deleter)(ManagedVersioned*);
-  std::uint64_t flags;
-  Tensor tensor;
 };
 
 }  // namespace braze::python::dlpack
