@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "exec/engine_file.hpp"
 #include "graph/print.hpp"
+#include "kernels/cpu/families.hpp"
 #include "kernels/cuda/families.hpp"
 #include "passes/lower_precision.hpp"
 #include "passes/net.hpp"
@@ -37,9 +38,12 @@ class GroupEngine : public ::testing::Test {
     return read_engine(folder / "group.engine");
   }
   void expect_refused(const std::string& part, const std::function<void(KernelPlan&)>& change) {
+    expect_refused(part, sample(), [&](Plan& plan) { change(plan.kernels.back()); });
+  }
+  void expect_refused(const std::string& part, Plan plan,
+                      const std::function<void(Plan&)>& change) {
     SCOPED_TRACE(part);
-    Plan plan = sample();
-    change(plan.kernels.back());
+    change(plan);
     try {
       reread(plan);
       ADD_FAILURE() << "the plan was taken";
@@ -84,6 +88,50 @@ TEST_F(GroupEngine, RefusesAGroupThatItsFamilyDoesNotRun) {
   expect_refused("takes one", [](KernelPlan& kernel) { kernel.family = "pointwise"; });
   expect_refused("members, expected none",
                  [](KernelPlan& kernel) { kernel.kind = KernelKind::kRelayout; });
+}
+
+/// Three depthwise convolutions on the CPU; the second one's result is an output too.
+Plan rows_sample() {
+  Net net;
+  ValueId x = net.input("x", {1, 16, 160, 160});
+  std::vector<ValueId> made;
+  for (const char* id : {"a", "b", "c"}) {
+    x = net.conv(id, x, 16, window2d(3, 1), 16);
+    made.push_back(x);
+  }
+  net.output(made[2]);
+  net.output(made[1]);
+  Device device = cpu_device(1);
+  device.onchip_bytes = 1 << 20;
+  return make_plan(net.graph, device, {FusionLevel::kFull, true}, cpu::registry());
+}
+
+TEST_F(GroupEngine, RowsOfTheCpuGiveTheSamePlan) {
+  const Plan plan = rows_sample();
+  ASSERT_EQ(plan.kernels.size(), 1U);
+  ASSERT_EQ(plan.kernels[0].group.outputs.size(), 2U);
+  EXPECT_EQ(print(reread(plan)), print(plan));
+}
+
+TEST_F(GroupEngine, RefusesRowsThatAreNotTheGroups) {
+  const auto refused = [&](const std::string& part, const std::function<void(Plan&)>& change) {
+    expect_refused(part, rows_sample(), change);
+  };
+  refused("does not store",
+          [](Plan& plan) { std::ranges::reverse(plan.kernels[0].group.outputs); });
+  refused("does not store", [](Plan& plan) {
+    Group& group = plan.kernels[0].group;
+    group.outputs.push_back(group.outputs[1]);
+  });
+  refused("no such candidate",
+          [](Plan& plan) { plan.kernels[0].candidate.parameters[0].value = 1000; });
+  refused("does not read", [](Plan& plan) {
+    std::swap(plan.kernels[0].group.members[0], plan.kernels[0].group.members[1]);
+  });
+  refused("in this layout", [](Plan& plan) {
+    plan.placements[static_cast<std::size_t>(plan.kernels[0].group.outputs[1])].layout =
+        Layout::kModel;
+  });
 }
 
 }  // namespace

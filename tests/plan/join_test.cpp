@@ -143,6 +143,46 @@ TEST(Join, AResultThatIsReadElsewhereEndsAChain) {
   EXPECT_EQ(plan_of(net).kernels.size(), 3U);
 }
 
+Registry storing_registry() {
+  Registry registry = registry_with(joins_convolutions);
+  registry.back().stores = true;
+  return registry;
+}
+
+TEST(Join, AnOutputIsStoredByFamiliesThatCan) {
+  Net net;
+  const ValueId first = tower(net, net.input("x", {1, 8, 6, 6}), 1);
+  net.output(first);
+  net.output(net.conv("next", first, 4, window2d(1)));
+  const Plan plan = plan_of(net, storing_registry());
+  ASSERT_THAT(nodes_of(plan), ElementsAre(Nodes{"c0", "r0", "next"}));
+  // The last member's result, then the one in between.
+  EXPECT_THAT(plan.kernels[0].group.outputs,
+              ElementsAre(plan.graph.outputs[1].value, plan.graph.outputs[0].value));
+  EXPECT_EQ(plan.kernels[0].work.onchip_bytes, 8 * 6 * 6 * 4);  // before the Relu
+}
+
+TEST(Join, AResultThatIsReadLaterIsStoredByFamiliesThatCan) {
+  Net net;
+  const ValueId first = tower(net, net.input("x", {1, 8, 6, 6}), 1);
+  net.output(net.conv("a", first, 4, window2d(1)));
+  net.output(net.conv("b", first, 4, window2d(1)));
+  const Plan plan = plan_of(net, storing_registry());
+  EXPECT_EQ(plan.kernels.size(), 2U);
+  EXPECT_EQ(plan.kernels[0].group.outputs.size(), 2U);
+}
+
+TEST(Join, WhatIsReadBeforeTheLastMemberByOthersEndsAStretch) {
+  // "mean" reads c0's result and the last convolution reads mean's: one kernel would have to run
+  // both before and after it.
+  Net net;
+  const ValueId first = tower(net, net.input("x", {1, 8, 6, 6}), 1);
+  const ValueId mean = net.op("mean", Reduce{ReduceFn::kMean, {2, 3}, true, false, false}, {first});
+  net.output(net.add("sum", net.conv("next", first, 8, window2d(1)), mean));
+  EXPECT_THAT(nodes_of(plan_of(net, storing_registry())),
+              ElementsAre(Nodes{"c0", "r0"}, Nodes{"mean"}, Nodes{"next", "sum"}));
+}
+
 TEST(Join, AResultMayBeReadByALaterMember) {
   Net net;
   const ValueId first = tower(net, net.input("x", {1, 8, 6, 6}), 1);
