@@ -103,7 +103,15 @@ Plan rows_sample() {
   net.output(made[1]);
   Device device = cpu_device(1);
   device.onchip_bytes = 1 << 20;
-  return make_plan(net.graph, device, {FusionLevel::kFull, true}, cpu::registry());
+  Registry registry = cpu::registry();
+  for (KernelFamily& family : registry) {
+    // Groups cost nothing, so that all three are one, whatever machine this is.
+    if (family.joins != nullptr)
+      family.work = [](const Graph&, const Group&, const Candidate&, const Device&) {
+        return Work{};
+      };
+  }
+  return make_plan(net.graph, device, {FusionLevel::kFull, true}, registry);
 }
 
 TEST_F(GroupEngine, RowsOfTheCpuGiveTheSamePlan) {

@@ -89,7 +89,8 @@ Work chain_rows_work(const Graph& graph, const Group& group, const Candidate& ca
     double traffic = 0;
     const auto add = [&](const GroupTiles::Image& image, double share) {
       const double bytes = pixels_of(image) * static_cast<double>(image.pixel_bytes) * images;
-      traffic += share * bytes / (image.made && !image.stored ? device.onchip_bandwidth : outside);
+      traffic += share * bytes /
+                 (image.made && &image != &tiles.result() ? device.onchip_bandwidth : outside);
     };
     for (const GroupTiles::Read& read : tiles.members()[m].reads)
       add(tiles.images()[read.image], computed[m]);
