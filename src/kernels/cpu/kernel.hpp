@@ -39,8 +39,8 @@ class Kernel {
   virtual void run(const KernelArguments& arguments) const = 0;
 };
 
-/// A kernel that can compute some rows of its result at a time: a member of a group that runs row by
-/// row (chain_rows.hpp).
+/// A kernel that can compute some rows of its result at a time: a member of a group that runs row
+/// by row (chain_rows.hpp).
 class RowKernel : public Kernel {
  public:
   /// Scratch bytes of one run_rows().
