@@ -121,6 +121,24 @@ TEST_F(GroupEngine, RowsOfTheCpuGiveTheSamePlan) {
   EXPECT_EQ(print(reread(plan)), print(plan));
 }
 
+TEST_F(GroupEngine, RowsSuitAnyNumberOfWorkers) {
+  const Plan plan = rows_sample();
+  const KernelPlan& kernel = plan.kernels[0];
+  const KernelFamily family = cpu::chain_rows().family;
+  const auto bands = [&](int workers) {
+    const Tiling tiling =
+        family.tiling(plan.graph, kernel.group, kernel.candidate, cpu_device(workers));
+    return (160 + tiling.band - 1) / tiling.band;
+  };
+  EXPECT_EQ(bands(1), 1);
+  EXPECT_GE(bands(2), 2);
+  EXPECT_GE(bands(16), 16);
+  const auto rows = [&](int workers) {
+    return family.candidates(plan.graph, kernel.group, cpu_device(workers)).size();
+  };
+  EXPECT_EQ(rows(1), rows(7));
+}
+
 TEST_F(GroupEngine, RefusesRowsThatAreNotTheGroups) {
   const auto refused = [&](const std::string& part, const std::function<void(Plan&)>& change) {
     expect_refused(part, rows_sample(), change);

@@ -11,8 +11,6 @@
 namespace braze::cpu {
 namespace {
 
-/// Part of the L2 that a step may take.
-constexpr double kShare = 0.75;
 constexpr std::int64_t kFewestRows = 2;
 
 bool is_constant(const Graph& graph, const Node& node, std::size_t i) {
@@ -50,19 +48,7 @@ Support joins(const Graph& graph, const Group& group, const Device& device) {
     if (part_of(graph, group, m).inputs.size() > 8) return Support::no("", "");
   }
   if (tiles->batch() == 0 || tiles->result().extent[0] < kFewestRows) return Support::no("", "");
-  const double bytes = step_bytes(*tiles, kFewestRows);
-  if (bytes > kShare * device.onchip_bytes) {
-    return Support::no(
-        "on-chip",
-        fmt::format(
-            "{} rows of all images take {:.0f} kB, more than {:.0f} % of the {:.0f} kB of the L2",
-            kFewestRows, bytes / 1e3, 100 * kShare, device.onchip_bytes / 1e3));
-  }
   return Support::yes();
-}
-
-Candidate candidate(std::int64_t rows, std::int64_t band) {
-  return {{{"rows", rows}, {"band", band}}};
 }
 
 /// Convolutions of the direct family read and write either layout, and so does an epilogue read its
@@ -82,30 +68,14 @@ std::optional<Layout> layout_of(const Graph& graph, const Group& group, ValueId 
   return std::nullopt;
 }
 
-/// Rows at once: more of them read weights less often, fewer keep intermediates nearer; all of a
-/// band are what the members' own kernels would do, one after another. Bands: as
-/// many as give each worker one, two or four.
-std::vector<Candidate> candidates(const Graph& graph, const Group& group, const Device& device) {
-  const Shape& shape = graph.value(group.members.back().result).shape;
-  const std::int64_t height = shape[2];
-  const GroupTiles tiles = *GroupTiles::of(graph, group, nullptr);
-  std::vector<std::int64_t> bands;
-  for (const std::int64_t share : {1, 2, 4}) {
-    const std::int64_t wanted = device.units == 1 ? 1 : ceil_div(device.units * share, shape[0]);
-    const std::int64_t band = ceil_div(height, std::min(wanted, height));
-    if (std::ranges::find(bands, band) == bands.end()) bands.push_back(band);
-  }
+/// Rows at once: more of them read weights less often, fewer keep intermediates nearer; all of them
+/// are what the members' own kernels would do, one after another.
+std::vector<Candidate> candidates(const Graph& graph, const Group& group, const Device&) {
+  const std::int64_t height = graph.value(group.members.back().result).shape[2];
   std::vector<Candidate> list;
-  for (const std::int64_t band : bands) {
-    std::int64_t last = 0;
-    for (const std::int64_t wanted :
-         {kFewestRows, std::int64_t{4}, std::int64_t{8}, std::int64_t{16}, band}) {
-      const std::int64_t rows = ceil_div(band, ceil_div(band, wanted));  // equal steps
-      const bool fits = step_bytes(tiles, rows) <= kShare * device.onchip_bytes;
-      if (rows > last && (fits || last == 0)) list.push_back(candidate(rows, band));
-      last = std::max(last, rows);
-    }
-  }
+  for (std::int64_t rows = kFewestRows; rows < height && rows <= 16; rows *= 2)
+    list.push_back({{{"rows", rows}}});
+  list.push_back({{{"rows", height}}});
   return list;
 }
 

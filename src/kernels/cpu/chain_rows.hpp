@@ -60,12 +60,10 @@ Group part_of(const Graph& graph, const Group& group, std::size_t index);
 /// The row whose kernels run a member row by row; null: none does.
 const Row* row_of(const Graph& graph, const Node& node, const Device& device);
 
-/// Rows and bands of a candidate, within the result.
+/// The tiles of a candidate: rows about as it says, in bands that suit the number of workers. So an
+/// engine file is good for any number of them.
 Tiling chain_rows_tiling(const Graph& graph, const Group& group, const Candidate& candidate,
                          const Device& device);
-
-/// Bytes of the images that a step of so many rows of the result touches.
-double step_bytes(const GroupTiles& tiles, std::int64_t rows);
 
 /// Sums, over the members, the longer of arithmetic and traffic of what each computes, where
 /// intermediates are in the L2; weights come from further away for each step if they do not fit

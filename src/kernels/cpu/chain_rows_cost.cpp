@@ -20,6 +20,9 @@ const std::array<Row, 3>& part_rows() {
 /// Measured on Zen 4, blocks of MobileNetV2.
 constexpr double kCall = 1800;
 
+/// Part of the L2 that the images of a step may take, and what a step takes longer that takes more.
+constexpr double kShare = 0.75;
+constexpr double kSpilled = 1.3;
 /// Workers do not keep the same pace: part of the last task's time that others wait for it.
 constexpr double kUneven = 0.04;
 
@@ -32,15 +35,13 @@ const Row* row_of(const Graph& graph, const Node& node, const Device& device) {
   return nullptr;
 }
 
-Tiling chain_rows_tiling(const Graph& graph, const Group& group, const Candidate& candidate,
-                         const Device&) {
-  const Shape& shape = graph.value(group.members.back().result).shape;
-  const std::int64_t rows = std::clamp<std::int64_t>(candidate.get("rows", 1), 1, shape[2]);
-  return {.rows = rows,
-          .columns = shape[3],
-          .band = std::clamp<std::int64_t>(candidate.get("band", shape[2]), rows, shape[2])};
+namespace {
+
+double pixels_of(const GroupTiles::Image& image) {
+  return static_cast<double>(image.extent[0]) * static_cast<double>(image.extent[1]);
 }
 
+/// Bytes of the images that a step of so many rows of the result touches.
 double step_bytes(const GroupTiles& tiles, std::int64_t rows) {
   const auto extents = tiles.extents(rows, 1);
   double bytes = 0;
@@ -52,64 +53,119 @@ double step_bytes(const GroupTiles& tiles, std::int64_t rows) {
   return bytes;
 }
 
+/// What a group takes, for any tiling.
+class Estimate {
+ public:
+  Estimate(const Graph& graph, const Group& group, const Device& device)
+      : device_(device),
+        tiles_(*GroupTiles::of(graph, group, nullptr)),
+        outside_(bytes_moved(graph, group) < device.cache_bytes ? device.cache_bandwidth
+                                                                : device.dram_bandwidth) {
+    for (std::size_t m = 0; m < group.members.size(); ++m) {
+      const Node& node = graph.node(group.members[m].anchor);
+      const Group part = part_of(graph, group, m);
+      const Row* row = row_of(graph, node, device);
+      work_.push_back(row != nullptr ? row->family.work(graph, part, Candidate{}, device)
+                                     : streaming_work(graph, part, 0));
+      for (const ValueId id : node.inputs) {
+        if (id != kNoValue && graph.value(id).is_constant()) weights_ += bytes_of(graph, id);
+      }
+    }
+  }
+
+  /// Of the whole group, on all workers.
+  [[nodiscard]] Work work(const Tiling& tiling) const {
+    const std::vector<double> computed = tiles_.recomputed(tiling.band, tiling.columns);
+    const double cores = std::max(1, device_.units);
+    const double clock = device_.onchip_bandwidth / (32 * cores);  // as in cpu_device()
+    const auto tasks =
+        static_cast<double>(tiles_.batch() * ceil_div(tiles_.result().extent[0], tiling.band));
+    const double steps = tasks * static_cast<double>(ceil_div(tiling.band, tiling.rows));
+    const double bytes = step_bytes(tiles_, tiling.rows);
+    const bool spilled = bytes > kShare * device_.onchip_bytes;
+    const double inside = spilled ? device_.cache_bandwidth : device_.onchip_bandwidth;
+    Work work;
+    double seconds = 0;
+    for (std::size_t m = 0; m < work_.size(); ++m) {
+      const double flops = work_[m].flops * computed[m];
+      const double arithmetic = flops / (work_[m].efficiency * device_.flops_fp32);
+      seconds += std::max(arithmetic, traffic(m, inside) * computed[m]) + copy(m) +
+                 kCall * std::max(0.0, steps / cores - 1) / clock;
+      work.flops += flops;
+    }
+    if (spilled) seconds *= kSpilled;
+    if (bytes + weights_ > device_.onchip_bytes)
+      seconds += weights_ * steps / device_.cache_bandwidth;
+    seconds *= std::ceil(tasks / cores) * cores / tasks;  // not all workers have as many tasks
+    if (cores > 1) seconds *= 1 + kUneven * cores / tasks;
+    work.efficiency = work.flops / (seconds * device_.flops_fp32);
+    return work;
+  }
+
+  /// About so many rows at once, in bands of which each worker has one, two or four: those that
+  /// take least.
+  [[nodiscard]] Tiling tiling(std::int64_t wanted) const {
+    const std::int64_t height = tiles_.result().extent[0];
+    const std::int64_t units = std::max(1, device_.units);
+    Tiling best;
+    double least = 0;
+    for (const std::int64_t share : {1, 2, 4}) {
+      const std::int64_t bands = units == 1 ? 1 : ceil_div(units * share, tiles_.batch());
+      Tiling tiling;
+      tiling.columns = tiles_.result().extent[1];
+      tiling.band = ceil_div(height, std::min(bands, height));
+      tiling.rows = ceil_div(tiling.band, ceil_div(tiling.band, wanted));  // equal steps
+      const Work work = this->work(tiling);
+      const double seconds = work.flops / work.efficiency;
+      if (best.rows == 0 || seconds < least) best = tiling, least = seconds;
+      if (units == 1) break;
+    }
+    return best;
+  }
+
+ private:
+  /// Seconds that what a member reads and writes takes; `inside`: bytes/s of intermediates.
+  [[nodiscard]] double traffic(std::size_t m, double inside) const {
+    double seconds = 0;
+    const auto add = [&](std::size_t i) {
+      const bool kept = tiles_.images()[i].made && i != tiles_.members().back().image;
+      seconds += bytes(i) / (kept ? inside : outside_);
+    };
+    for (const GroupTiles::Read& read : tiles_.members()[m].reads) add(read.image);
+    add(tiles_.members()[m].image);
+    return seconds;
+  }
+
+  /// Of a stored intermediate: seconds of its copy, after the arithmetic.
+  [[nodiscard]] double copy(std::size_t m) const {
+    const std::size_t i = tiles_.members()[m].image;
+    const bool copied = tiles_.images()[i].stored && m + 1 < work_.size();
+    return copied ? bytes(i) / outside_ : 0;
+  }
+
+  [[nodiscard]] double bytes(std::size_t i) const {
+    const GroupTiles::Image& image = tiles_.images()[i];
+    return pixels_of(image) * static_cast<double>(image.pixel_bytes * tiles_.batch());
+  }
+
+  const Device& device_;
+  GroupTiles tiles_;
+  double outside_;  // bytes/s of what is in memory
+  double weights_ = 0;
+  std::vector<Work> work_;  // by member, as if it were alone
+};
+
+}  // namespace
+
+Tiling chain_rows_tiling(const Graph& graph, const Group& group, const Candidate& candidate,
+                         const Device& device) {
+  return Estimate(graph, group, device).tiling(std::max<std::int64_t>(candidate.get("rows"), 1));
+}
+
 Work chain_rows_work(const Graph& graph, const Group& group, const Candidate& candidate,
                      const Device& device) {
-  const GroupTiles tiles = *GroupTiles::of(graph, group, nullptr);
-  const Tiling tile = chain_rows_tiling(graph, group, candidate, device);
-  const std::vector<double> computed = tiles.recomputed(tile.band, tile.columns);
-  const auto images = static_cast<double>(tiles.batch());
-  const auto pixels_of = [](const GroupTiles::Image& image) {
-    return static_cast<double>(image.extent[0]) * static_cast<double>(image.extent[1]);
-  };
-
-  double weights = 0;
-  for (const Group::Member& member : group.members) {
-    for (const ValueId id : graph.node(member.anchor).inputs) {
-      if (id != kNoValue && graph.value(id).is_constant()) weights += bytes_of(graph, id);
-    }
-  }
-  const double cores = std::max(1, device.units);
-  const double clock = device.onchip_bandwidth / (32 * cores);  // as in cpu_device()
-  const double buffers = step_bytes(tiles, tile.rows);
-  const double outside = bytes_moved(graph, group) < device.cache_bytes ? device.cache_bandwidth
-                                                                        : device.dram_bandwidth;
-  const bool kept = buffers + weights < device.onchip_bytes;
-  const auto bands = static_cast<double>(ceil_div(tiles.result().extent[0], tile.band));
-  const auto steps = images * bands * static_cast<double>(ceil_div(tile.band, tile.rows));
-
-  Work work;
-  double seconds = 0;
-  for (std::size_t m = 0; m < group.members.size(); ++m) {
-    const Node& node = graph.node(group.members[m].anchor);
-    const Group part = part_of(graph, group, m);
-    Work one = streaming_work(graph, part, 0);
-    if (const Row* row = row_of(graph, node, device))
-      one = row->family.work(graph, part, Candidate{}, device);
-    const double arithmetic = one.flops * computed[m] / (one.efficiency * device.flops_fp32);
-    double traffic = 0;
-    const auto add = [&](const GroupTiles::Image& image, double share) {
-      const double bytes = pixels_of(image) * static_cast<double>(image.pixel_bytes) * images;
-      traffic += share * bytes /
-                 (image.made && &image != &tiles.result() ? device.onchip_bandwidth : outside);
-    };
-    for (const GroupTiles::Read& read : tiles.members()[m].reads)
-      add(tiles.images()[read.image], computed[m]);
-    const GroupTiles::Image& result = tiles.images()[tiles.members()[m].image];
-    add(result, computed[m]);
-    if (result.stored && m + 1 < group.members.size()) {  // a copy, after the arithmetic
-      seconds += pixels_of(result) * static_cast<double>(result.pixel_bytes) * images /
-                 std::min(outside, device.onchip_bandwidth);
-    }
-    seconds += std::max(arithmetic, traffic) + kCall * std::max(0.0, steps / cores - 1) / clock;
-    work.flops += one.flops * computed[m];
-  }
-  if (!kept) seconds += weights * steps / device.cache_bandwidth;
-  // Bands that do not share out evenly among the workers.
-  const double tasks = images * bands;
-  seconds *= std::ceil(tasks / cores) * cores / tasks;
-  if (cores > 1) seconds *= 1 + kUneven * cores / tasks;
-  work.efficiency = work.flops / (seconds * device.flops_fp32);
-  return work;
+  const Estimate estimate(graph, group, device);
+  return estimate.work(estimate.tiling(std::max<std::int64_t>(candidate.get("rows"), 1)));
 }
 
 }  // namespace braze::cpu
