@@ -51,16 +51,35 @@ class OnnxRuntime:
         names = [output.name for output in self.session.get_outputs()]
         return dict(zip(names, self.session.run(None, feeds)))
 
-    def times(self, feeds, iterations, warm_ups=10):
-        """Microseconds of each run."""
-        for _ in range(warm_ups):
-            self.session.run(None, feeds)
-        times = []
-        for _ in range(iterations):
-            start = time.perf_counter_ns()
-            self.session.run(None, feeds)
-            times.append((time.perf_counter_ns() - start) / 1e3)
-        return times
+    def bench(self, feeds, iterations):
+        return timed(lambda: self.session.run(None, feeds), iterations)
+
+
+class OpenVino:
+    """In fp32, also on processors on which it would take bfloat16."""
+
+    def __init__(self, model, threads):
+        import openvino  # of PyPI; not among the project's requirements
+        core = openvino.Core()
+        compiled = core.compile_model(core.read_model(model.SerializeToString()), "CPU", {
+            "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32",
+            "NUM_STREAMS": 1})
+        self.request = compiled.create_infer_request()
+
+    def bench(self, feeds, iterations):
+        return timed(lambda: self.request.infer(feeds, share_inputs=True), iterations)
+
+
+def timed(run, iterations, warm_ups=10):
+    """{"min_us", "median_us"} of so many runs."""
+    for _ in range(warm_ups):
+        run()
+    times = []
+    for _ in range(iterations):
+        start = time.perf_counter_ns()
+        run()
+        times.append((time.perf_counter_ns() - start) / 1e3)
+    return {"min_us": min(times), "median_us": statistics.median(times)}
 
 
 class Braze:
@@ -148,16 +167,16 @@ def worst_error(got, expected):
     return worst
 
 
-def in_turns(braze, runtime, feeds, rounds=5, iterations=50):
-    """{"braze": {"min_us", "median_us"}, "onnxruntime": ...} over rounds of one, then the other."""
-    mine, theirs = [], []
+def in_turns(contestants, rounds=5):
+    """{name: {"min_us", "median_us"}} over rounds in which each runs once, one after another.
+    contestants: {name: function that runs it some times and returns the same}."""
+    seen = {name: [] for name in contestants}
     for _ in range(rounds):
-        theirs.append(runtime.times(feeds, iterations))
-        mine.append(braze.bench(max(iterations, 50)))
-    return {"braze": {"min_us": min(r["min_us"] for r in mine),
-                      "median_us": statistics.median(r["median_us"] for r in mine)},
-            "onnxruntime": {"min_us": min(map(min, theirs)),
-                            "median_us": statistics.median(map(statistics.median, theirs))}}
+        for name, run in contestants.items():
+            seen[name].append(run())
+    return {name: {"min_us": min(r["min_us"] for r in runs),
+                   "median_us": statistics.median(r["median_us"] for r in runs)}
+            for name, runs in seen.items()}
 
 
 def random_feeds(model, seed=0):

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Whole networks on the CPU: Braze beside ONNX Runtime, answers compared first, times in turns.
+"""Whole networks on the CPU: Braze beside ONNX Runtime and OpenVINO, where that is installed;
+answers compared first, times in turns. Braze runs joined (--fusion full) and with epilogues only.
 
 Networks come from --models (every .onnx in those folders) and from PyPI's rapidocr. The table goes
 to stdout and, with the command, the date and the machine, to --output.
 """
 import argparse
 import datetime
+import importlib.util
 import math
 import pathlib
 import shlex
@@ -43,18 +45,42 @@ def measure(program, file, dims, threads, rounds, iterations):
     row = {"nodes": len(model.graph.node), "launches": plan["launches"], "error": error}
     if error > LARGEST_ERROR:
         return row
-    row |= peer.in_turns(braze, peer.OnnxRuntime(model, threads), feeds, rounds, iterations)
-    row["ratio"] = row["braze"]["min_us"] / row["onnxruntime"]["min_us"]
+    epilogue = peer.Braze(program, file, threads, dims, ["--fusion", "epilogue"])
+    runtime = peer.OnnxRuntime(model, threads)
+    contestants = {"onnxruntime": lambda: runtime.bench(feeds, iterations),
+                   "braze": lambda: braze.bench(max(iterations, 50)),
+                   "epilogue": lambda: epilogue.bench(max(iterations, 50))}
+    if importlib.util.find_spec("openvino"):
+        openvino = peer.OpenVino(model, threads)
+        contestants["openvino"] = lambda: openvino.bench(feeds, iterations)
+    row |= peer.in_turns(contestants, rounds)
+    for name in contestants:
+        if name != "braze":
+            row[f"over {name}"] = row["braze"]["min_us"] / row[name]["min_us"]
+    row["ratio"] = row["over onnxruntime"]
     return row
+
+
+PEERS = ("onnxruntime", "openvino", "epilogue")
+
+
+def mean_of(rows, peer_name):
+    """Geometric mean of the ratios to a peer, over how many networks, and the largest."""
+    ratios = [row[f"over {peer_name}"] for row in rows.values() if f"over {peer_name}" in row]
+    if not ratios:
+        return None
+    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+    return {"mean": mean, "networks": len(ratios), "worst": max(ratios)}
 
 
 def line(name, row):
     counts = f"{row['nodes']} / {row['launches']}"
     if "ratio" not in row:
-        return f"| {name} | {counts} | | | | WRONG: {row['error']:.1e} |"
-    mine, theirs = (f"{row[k]['min_us'] / 1e3:.3f} / {row[k]['median_us'] / 1e3:.3f}"
-                    for k in ("braze", "onnxruntime"))
-    return f"| {name} | {counts} | {mine} | {theirs} | {row['ratio']:.2f} | {row['error']:.1e} |"
+        return f"| {name} | {counts} | | | | | | | WRONG: {row['error']:.1e} |"
+    times = " | ".join(f"{row[k]['min_us'] / 1e3:.3f} / {row[k]['median_us'] / 1e3:.3f}"
+                       if k in row else "" for k in ("braze", "onnxruntime", "openvino"))
+    ratios = " | ".join(f"{row[f'over {k}']:.2f}" if f"over {k}" in row else "" for k in PEERS)
+    return f"| {name} | {counts} | {times} | {ratios} | {row['error']:.1e} |"
 
 
 def main():
@@ -69,8 +95,9 @@ def main():
                         default=ROOT / "bench" / "results" / "cpu_networks")
     args = parser.parse_args()
 
-    head = ["| network | nodes / launches | Braze ms (min / median) | ONNX Runtime ms | ratio of "
-            "minima | error / range |", "|---|---|---|---|---|---|"]
+    head = ["| network | nodes / launches | Braze ms (min / median) | ONNX Runtime ms | OpenVINO "
+            "ms | minima: over ONNX Runtime | over OpenVINO | joined over epilogues only "
+            "| error / range |", "|---|---|---|---|---|---|---|---|---|"]
     print("\n".join(head))
     rows, lines = {}, []
     for name, file, dims in networks(args.models):
@@ -82,19 +109,19 @@ def main():
             lines.append(line(name, rows[name]))
         except RuntimeError as error:
             rows[name] = {"failed": str(error)}
-            lines.append(f"| {name} | | | | | {error} |")
+            lines.append(f"| {name} | | | | | | | | {error} |")
         print(lines[-1], flush=True)
 
-    ratios = [row["ratio"] for row in rows.values() if "ratio" in row]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else float("nan")
-    summary = f"Geometric mean over {len(ratios)} networks: {mean:.3f}"
-    print(summary)
+    means = {name: mean for name in PEERS if (mean := mean_of(rows, name))}
+    summary = [f"Geometric mean over {name} ({m['networks']} networks): {m['mean']:.3f}, worst "
+               f"{m['worst']:.2f}  " for name, m in means.items()]
+    print("\n".join(summary))
     about = {"command": shlex.join(["bench/cpu/networks.py", *sys.argv[1:]]),
              "date": datetime.date.today().isoformat(), "hardware": peer.hardware(),
              "onnxruntime": onnxruntime.__version__, "threads": args.threads}
-    peer.write_report(args.output, "Networks on the CPU", about, [*head, *lines, "", summary],
-                      {"geometric_mean": mean, "networks": rows})
-    return 0 if rows and len(ratios) == len(rows) else 1
+    peer.write_report(args.output, "Networks on the CPU", about, [*head, *lines, "", *summary],
+                      {"means": means, "networks": rows})
+    return 0 if rows and all("ratio" in row for row in rows.values()) else 1
 
 
 if __name__ == "__main__":
