@@ -14,11 +14,8 @@ fail() { printf 'check_wheel: %s\n' "$*" >&2; exit 1; }
 unset LD_LIBRARY_PATH PYTHONPATH
 
 python=$outer/bin/python
-if ! "$python" -c 'import nanobind, pytest, scikit_build_core' 2>/dev/null; then
-  printf 'check_wheel: skipped: nanobind, scikit-build-core or pytest are not in %s (./setup)\n' \
-    "$outer"
-  exit 77
-fi
+"$python" -c 'import nanobind, pytest, scikit_build_core' 2>/dev/null ||
+  fail "nanobind, scikit-build-core or pytest are not in $outer: run ./setup"
 mkdir -p "$work"
 quietly() { "$@" >"$work/log.txt" 2>&1 || { cat "$work/log.txt" >&2; fail "failed: $1 $2 $3"; }; }
 
