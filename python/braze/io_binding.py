@@ -91,10 +91,10 @@ class IOBinding:
         for name in self._outputs:
             if name not in known:
                 raise UsageError(f"the model has no output '{name}'; it has {', '.join(known)}")
-        feed = session.in_order(self._inputs)
-        network = session.network(session.dims_of(feed))
+        feed = session.checked(self._inputs)
+        network = session.network(session.dims_of(feed), feed)
         native = network._native
-        on_gpu = bool(feed) and arrays.is_on_gpu(feed[0])
+        on_gpu = any(arrays.is_on_gpu(feed[info.name]) for info in network.inputs)
         made = (native.make_gpu_outputs() if on_gpu
                 else arrays.NumpyKind().empty(native, network.outputs, None))
         bound = [self._outputs.get(name) for name in known]

@@ -9,7 +9,7 @@ from typing import Any, Mapping, Sequence
 
 from . import _braze, arrays
 from .compiler import Progress, compile_native, make_options, path_of, progress_of
-from .errors import DeviceError, InputError, UsageError
+from .errors import DeviceError, InputError, UnsupportedError, UsageError
 from .io_binding import IOBinding
 from .model import Model
 from .ort_values import (ORT_NAMES, ExecutionMode, GraphOptimizationLevel, ModelMetadata, NodeArg,
@@ -19,6 +19,9 @@ __all__ = ["ExecutionMode", "GraphOptimizationLevel", "IOBinding", "InferenceSes
            "ModelMetadata", "NodeArg", "OrtValue", "RunOptions", "SessionOptions",
            "get_available_providers", "get_device"]
 
+# What the library says of an input that decides a shape, before the input's name.
+_DECIDES = "depends on the values of input '"
+
 _PROVIDERS = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": "cuda",
               "TensorrtExecutionProvider": "cuda"}
 
@@ -27,7 +30,8 @@ class InferenceSession:
     """A model, with ONNX Runtime's names.
 
     A model with symbolic dimensions is compiled for each set of numbers that its inputs' shapes
-    give them, when they first come; the last few compiled networks are kept.
+    give them, when they first come; so is one for each value of an input that decides a shape (the
+    target of a Reshape). The last few compiled networks are kept.
     """
 
     def __init__(self, path_or_bytes: Any, sess_options: SessionOptions | None = None,
@@ -58,8 +62,8 @@ class InferenceSession:
         self._session_options = session_options
         self._progress = progress_of(progress)
         self._cached_networks = max(cached_networks, 1)
-        self._networks: collections.OrderedDict[tuple[tuple[str, int], ...], Model] = (
-            collections.OrderedDict())
+        self._networks: collections.OrderedDict[Any, Model] = collections.OrderedDict()
+        self._deciding: set[str] = set()  # inputs that decide a shape
         self._lock = threading.Lock()
         self._options = dict(options)
         self._fixed = {**session_options.dims, **self._options.pop("dims", {})}
@@ -73,7 +77,11 @@ class InferenceSession:
         self._kind = arrays.NumpyKind()
         symbols = {symbol for info in self._info.inputs for symbol in info.symbols if symbol}
         if all(info.known_rank for info in self._info.inputs) and symbols <= self._fixed.keys():
-            self.network({})
+            try:
+                self.network({})
+            except UnsupportedError as error:
+                if _DECIDES not in str(error):
+                    raise
 
     def get_inputs(self) -> list[NodeArg]:
         """Name, shape and type of each input."""
@@ -106,9 +114,9 @@ class InferenceSession:
             run_options: RunOptions | None = None) -> list[Any]:
         """Runs the network on arrays by name; numpy arrays of the outputs that are asked for (None
         or empty: all), in that order. InputError names an input that is wrong."""
-        feed = self.in_order(input_feed)
+        feed = self.checked(input_feed)
         chosen = self._chosen(output_names)
-        network = self.network(self.dims_of(feed))
+        network = self.network(self.dims_of(feed), feed)
         outputs = self._kind.empty(network._native, network.outputs, None)
         self.run_native(network, feed, outputs)
         return outputs if chosen is None else [outputs[i] for i in chosen]
@@ -129,23 +137,44 @@ class InferenceSession:
         """Runs the network on what is bound, into what is bound."""
         iobinding.run()
 
-    def network(self, dims: Mapping[str, int]) -> Model:
-        """The compiled network for numbers of the model's symbolic dimensions."""
+    def network(self, dims: Mapping[str, int], feed: Mapping[str, Any] | None = None) -> Model:
+        """The compiled network for numbers of the model's symbolic dimensions, and for the values
+        of those inputs of a feed that decide shapes; they are none of the network's inputs."""
         dims = {**self._fixed, **dims}
-        key = tuple(sorted(dims.items()))
         with self._lock:
-            found = self._networks.get(key)
-            if found is None:
-                options = make_options(dims=dims, **self._options)
-                found = Model(compile_native(self._model, options, self._progress))
+            while True:
+                values = {name: arrays.to_numpy((feed or {})[name])
+                          for name in sorted(self._deciding)}
+                key = (tuple(sorted(dims.items())),
+                       tuple((value.shape, value.tobytes()) for value in values.values()))
+                found = self._networks.get(key)
+                if found is not None:
+                    self._networks.move_to_end(key)
+                    return found
+                try:
+                    options = make_options(dims=dims, constants=values, **self._options)
+                    found = Model(compile_native(self._model, options, self._progress))
+                except UnsupportedError as error:
+                    more = self._named_as_deciding(str(error)) if feed else set()
+                    if not more:
+                        raise
+                    self._deciding |= more
+                    continue
                 self._networks[key] = found
                 if len(self._networks) > self._cached_networks:
                     self._networks.popitem(last=False)
-            else:
-                self._networks.move_to_end(key)
-            return found
+                return found
 
-    def in_order(self, feed: Mapping[str, Any]) -> list[Any]:
+    def _named_as_deciding(self, error: str) -> set[str]:
+        """The input that an error says a shape depends on; or, if that is a value computed from
+        inputs, all of whole numbers. Empty if fixing them cannot help."""
+        _, found, rest = error.partition(_DECIDES)
+        left = [a for a in self._inputs if a.name not in self._deciding]
+        named = {a.name for a in left if rest.startswith(f"{a.name}'")}
+        whole = {a.name for a in left if a.type in ("tensor(int64)", "tensor(int32)")}
+        return (named or whole) if found else set()
+
+    def checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays of a feed in the order of the inputs; what is no array becomes numpy's."""
         names = [argument.name for argument in self._inputs]
         missing = [name for name in names if name not in feed]
@@ -154,14 +183,14 @@ class InferenceSession:
             raise InputError(f"the model's inputs are {', '.join(names)}; " +
                              (f"not given: {', '.join(missing)}" if missing
                               else f"unknown: {', '.join(unknown)}"))
-        return [_as_array(feed[name]) for name in names]
+        return {name: _as_array(feed[name]) for name in names}
 
-    def dims_of(self, feed: Sequence[Any]) -> dict[str, int]:
-        """The numbers that arrays, in order, give the symbolic dimensions. InputError naming the
-        input whose shape is not the model's."""
+    def dims_of(self, feed: Mapping[str, Any]) -> dict[str, int]:
+        """The numbers that arrays give the symbolic dimensions. InputError naming the input whose
+        shape is not the model's."""
         dims: dict[str, int] = {}
-        for info, array in zip(self._info.inputs, feed):
-            shape = tuple(array.shape)
+        for info in self._info.inputs:
+            shape = tuple(feed[info.name].shape)
             fits = not info.known_rank or len(shape) == len(info.shape)
             for extent, declared, symbol in zip(shape, info.shape, info.symbols):
                 known = self._fixed.get(symbol, declared) if symbol else declared
@@ -175,12 +204,13 @@ class InferenceSession:
                                  f"[{wanted}], with one number for each symbol")
         return dims
 
-    def run_native(self, network: Model, feed: Sequence[Any], outputs: Sequence[Any]) -> int:
+    def run_native(self, network: Model, feed: Mapping[str, Any], outputs: Sequence[Any]) -> int:
         """Runs a network into arrays that lie where the feed does; the CUDA stream that it did
         so in."""
-        kind = arrays.kind_of(feed)
-        stream = kind.stream(feed[0]) if feed else 0
-        network._native.run(kind.lend(feed), outputs, stream)
+        given = [feed[info.name] for info in network.inputs]
+        kind = arrays.kind_of(given)
+        stream = kind.stream(given[0]) if given else 0
+        network._native.run(kind.lend(given), outputs, stream)
         return stream
 
     def _chosen(self, names: Sequence[str] | None) -> list[int] | None:

@@ -58,6 +58,20 @@ def test_dimensions_may_change_from_run_to_run():
     assert mine.network({"batch": 1, "side": 8}) is kept
 
 
+@pytest.mark.parametrize("computed", [False, True])
+def test_inputs_may_decide_shapes(computed):
+    """The target of a Reshape: an input, or a value computed from one."""
+    nodes = [("Reshape", ["x", "t" if computed else "s"], ["y"])]
+    if computed:
+        nodes.insert(0, ("Add", ["s", "s"], ["t"]))
+    mine, theirs = both(make_model(nodes, [("x", ["n"]), ("s", [2], 7)], [("y", [None, None])]))
+    for count, shape in ((24, [2, 12]), (24, [4, 6]), (48, [2, 24]), (24, [2, 12])):
+        target = np.array(shape) // 2 if computed else np.array(shape)
+        feed = {"x": random(count), "s": target.astype(np.int64)}
+        np.testing.assert_array_equal(mine.run(None, feed)[0], theirs.run(None, feed)[0])
+    assert len(mine._networks) == 3
+
+
 def test_wrong_feeds_are_named():
     mine, _ = both(conv_relu("batch", "side"))
     for feed, message in (

@@ -125,6 +125,14 @@ TEST(Library, EnvironmentOfTheProcess) {
   EXPECT_EQ(search.packages[4], home / ".local/lib/python3.11/site-packages");
 }
 
+TEST(Library, FoldersThatTheProcessNamed) {
+  const TemporaryFolder root;
+  for (int twice = 0; twice < 2; ++twice) add_process_packages(root.path());
+  const std::vector<fs::path> packages = SearchPath::of_process().packages;
+  ASSERT_FALSE(packages.empty());
+  EXPECT_EQ(std::count(packages.begin(), packages.end(), root.path()), 1);
+}
+
 TEST(Library, FoundInEachKindOfFolder) {
   const TemporaryFolder root;
   const fs::path source = fs::path(BRAZE_FAKE_CUDNN) / "libcudnn_graph.so.9";
