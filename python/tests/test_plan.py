@@ -9,14 +9,16 @@ from networks import conv_relu, make_model, random
 
 @pytest.fixture(scope="module")
 def model():
-    """conv + relu, whose sum with something that varies along the width stays apart."""
+    """Convolutions, one of whose sum with something that varies along the width stays apart."""
     proto = make_model(
         [("Conv", ["x", "w"], ["c"], {"name": "conv"}),
          ("Relu", ["c"], ["r"], {"name": "relu"}),
-         ("Softmax", ["r"], ["s"], {"name": "soft", "axis": 1}),
+         ("Softmax", ["r"], ["p"], {"name": "soft", "axis": 1}),
+         ("Conv", ["p", "v"], ["q"], {"name": "middle"}),
+         ("Add", ["q", "wide"], ["s"], {"name": "add"}),
          ("Conv", ["s", "v"], ["y"], {"name": "last<1>"})],
         [("x", [1, 3, 8, 8])], [("y", [1, 8, 8, 8]), ("c", [1, 8, 8, 8])],
-        [("w", random(8, 3, 1, 1)), ("v", random(8, 8, 1, 1))])
+        [("w", random(8, 3, 1, 1)), ("v", random(8, 8, 1, 1)), ("wide", random(1, 1, 1, 8))])
     return braze.compile(proto)
 
 
@@ -24,7 +26,7 @@ def test_every_node_is_in_a_kernel_or_folded(model):
     plan = model.plan
     nodes = [node for kernel in plan.kernels for node in kernel.nodes]
     nodes += [folded.node for folded in plan.folded]
-    assert sorted(nodes) == ["conv", "last<1>", "relu", "soft"]
+    assert sorted(nodes) == ["add", "conv", "last<1>", "middle", "relu", "soft"]
     assert plan.launches == len(plan.kernels) and plan.device == "cpu"
     assert plan.est_us == pytest.approx(sum(kernel.est_us for kernel in plan.kernels))
 
@@ -55,7 +57,7 @@ def test_a_plan_is_a_table_in_a_notebook(model):
 def test_explain_tells_what_was_not_fused_and_why(model):
     text = model.explain()
     assert "folded: " in text and "not fused: " in text
-    assert model.plan.not_fused
+    assert "broadcast" in {join.rule for join in model.plan.not_fused}
     for join in model.plan.not_fused:
         assert join.reason in text and join.rule in text
     for kernel in model.plan.kernels:
