@@ -115,6 +115,12 @@ Machine::Machine() {
     machine().store_async(to, barrier, data, bytes);
   };
   runtime_.tma_load = [](const TmaLoad& load) { machine().tma_load(load); };
+  runtime_.tma_store = [](const TmaLoad& store) { machine().tma_store(store); };
+  runtime_.bulk_commit = [] {
+    Thread& self = *machine().running_;
+    self.store_groups.push_back(self.stores.size());
+  };
+  runtime_.bulk_wait = [](unsigned groups) { machine().bulk_wait(groups); };
   runtime_.wgmma = [](const Wgmma& product) { machine().wgmma(product); };
   runtime_.wgmma_fence = [] { machine().running_->fenced = true; };
   runtime_.wgmma_commit = [] { machine().wgmma_commit(); };
@@ -233,6 +239,8 @@ void Machine::begin_block(Block& block) {
     Thread& thread = threads_[block.first + i];
     thread.copies.clear();
     thread.copy_groups.clear();
+    thread.stores.clear();
+    thread.store_groups.clear();
     thread.at_cluster = thread.in_cluster_barrier = thread.fenced = false;
     thread.fiber.reset(&Machine::start);
   }
@@ -295,6 +303,7 @@ void Machine::start() {
   fiber_started(self.running_->fiber);
   self.launch_->entry->run(self.launch_->parameters);
   Thread& thread = *self.running_;
+  if (!thread.stores.empty()) self.stop("ends before its stores by TMA have read shared memory");
   thread.state = State::kEnded;
   thread.block->warps[thread.self.warp].ended |= 1u << thread.self.lane;
   ++thread.block->ended;

@@ -42,6 +42,13 @@ enum class State : std::uint8_t {
   kEnded
 };
 
+/// A box of shared memory that is to be written to a tensor.
+struct BoxStore {
+  const std::byte* from = nullptr;
+  std::vector<BoxRow> rows;
+  unsigned row_bytes = 0, swizzle_bytes = 0;
+};
+
 struct Block;
 
 struct Thread {
@@ -64,6 +71,8 @@ struct Thread {
   Fiber fiber;
   std::vector<Copy> copies;              // asynchronous, in order
   std::vector<std::size_t> copy_groups;  // how many copies there were at each commit
+  std::vector<BoxStore> stores;          // by TMA, in order, not done yet
+  std::vector<std::size_t> store_groups;  // likewise
 };
 
 struct Warp {
@@ -184,6 +193,9 @@ class Machine {
   void store_async(unsigned to, unsigned barrier, const void* data, unsigned bytes);
   void tma_load(const TmaLoad& load);
   std::string issue_tma(const TmaLoad& load);
+  void tma_store(const TmaLoad& store);
+  std::string issue_tma_store(const TmaLoad& store);
+  void bulk_wait(unsigned groups);
   /// Lets one transfer, any, arrive. False if there is none.
   bool land();
   /// Whether the running thread is the last of its warpgroup to come here; the others wait, until

@@ -205,6 +205,58 @@ std::string Machine::issue_tma(const TmaLoad& load) {
   return {};
 }
 
+// A store reads shared memory as late as possible: when its thread waits for that.
+void Machine::tma_store(const TmaLoad& store) {
+  std::string wrong = issue_tma_store(store);
+  if (!wrong.empty()) stop(std::move(wrong));
+}
+
+std::string Machine::issue_tma_store(const TmaLoad& store) {
+  if (reinterpret_cast<std::uintptr_t>(store.map) % 64 != 0)
+    return "TMA: the map is not aligned to 64 bytes";
+  TmaDescriptor map;
+  std::memcpy(&map, store.map, sizeof map);
+  BoxStore one;
+  std::string wrong;
+  one.rows = rows_of(map, store, one.row_bytes, wrong);
+  if (!wrong.empty()) return "TMA: " + wrong;
+  one.swizzle_bytes = map.swizzle_bytes;
+  const Block& own = *running_->block;
+  const std::size_t bytes = one.rows.size() * one.row_bytes;
+  one.from = static_cast<const std::byte*>(store.to);
+  if (!is_shared(own, store.to, bytes) || one.from < own.shared ||
+      one.from + bytes > own.shared + launch_->shared_bytes)
+    return "TMA: the box is not inside of the block's dynamic shared memory";
+  if ((one.from - own.shared) % 128 != 0) return "TMA: the source is not aligned to 128 bytes";
+  running_->stores.push_back(std::move(one));
+  return {};
+}
+
+void Machine::bulk_wait(unsigned groups) {
+  Thread& self = *running_;
+  if (self.store_groups.size() <= groups) return;
+  const auto done = static_cast<std::ptrdiff_t>(self.store_groups.size() - groups);
+  const std::size_t end = self.store_groups[static_cast<std::size_t>(done - 1)];
+  const std::byte* const shared = self.block->shared;
+  for (std::size_t i = 0; i < end; ++i) {
+    const BoxStore& store = self.stores[i];
+    std::size_t at = 0;
+    std::vector<std::byte> row(store.row_bytes);
+    for (const BoxRow& to : store.rows) {
+      for (std::size_t k = 0; k < row.size(); k += 16, at += 16) {
+        const auto address = static_cast<unsigned>(store.from + at - (shared - kDynamicBase));
+        std::memcpy(row.data() + k, shared + swizzled(address, store.swizzle_bytes) - kDynamicBase,
+                    16);
+      }
+      if (to.from != nullptr)
+        std::memcpy(const_cast<unsigned char*>(to.from), row.data() + to.skipped, to.bytes);
+    }
+  }
+  self.stores.erase(self.stores.begin(), self.stores.begin() + static_cast<std::ptrdiff_t>(end));
+  self.store_groups.erase(self.store_groups.begin(), self.store_groups.begin() + done);
+  for (std::size_t& group : self.store_groups) group -= end;
+}
+
 // ---- Warpgroups
 
 Warpgroup& Machine::warpgroup() {

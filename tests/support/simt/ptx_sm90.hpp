@@ -74,6 +74,16 @@ __device__ __forceinline__ void tma_load_im2col(void* to, const void* map, Barri
                                                 int x, int y, int n, int offset_x, int offset_y) {
   simt::runtime->tma_load({to, map, barrier, 4, {c, x, y, n}, true, {offset_x, offset_y}, 0});
 }
+__device__ __forceinline__ void tma_store_4d(const void* map, const void* from, int c, int x, int y,
+                                             int n) {
+  simt::runtime->tma_store({const_cast<void*>(from), map, nullptr, 4, {c, x, y, n}, false, {}, 0});
+}
+__device__ __forceinline__ void bulk_store_commit() { simt::runtime->bulk_commit(); }
+template <int N>
+__device__ __forceinline__ void bulk_store_wait_read() {
+  simt::runtime->bulk_wait(N);
+}
+__device__ __forceinline__ void async_fence() {}
 
 template <int kRowBytes>
 __device__ __forceinline__ u64 matrix_descriptor(u32 address, u32 group_bytes = 8 * kRowBytes) {

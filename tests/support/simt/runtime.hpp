@@ -133,6 +133,10 @@ struct Runtime {
   void (*store_async)(unsigned to, unsigned barrier, const void* data, unsigned bytes);
   void (*tma_load)(const TmaLoad& load);
   void (*bulk_load)(void* to, const void* from, void* barrier, unsigned bytes);
+  /// load.to is read, what the box names is written; load.barrier is not used.
+  void (*tma_store)(const TmaLoad& load);
+  void (*bulk_commit)();
+  void (*bulk_wait)(unsigned groups);
   void (*wgmma)(const Wgmma& product);
   void (*wgmma_fence)();
   void (*wgmma_commit)();

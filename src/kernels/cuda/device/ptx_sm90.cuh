@@ -161,6 +161,44 @@ __device__ __forceinline__ void tma_load_im2col(void* to, const void* map, Barri
       : "memory");
 }
 
+/// The box at (c, x, y, n) from shared memory to a tiled map over [n, y, x, c]; what lies outside of
+/// the tensor is left out. Threads' stores to the box come before, then async_fence() by each, then
+/// a barrier.
+__device__ __forceinline__ void tma_store_4d(const void* map, const void* from, int c, int x, int y,
+                                             int n) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::
+          "l"(map),
+      "r"(shared_address(from)), "r"(c), "r"(x), "r"(y), "r"(n)
+      : "memory");
+}
+/// Ends a group of this thread's stores.
+__device__ __forceinline__ void bulk_store_commit() {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
+/// Waits until all but the last N of this thread's groups have read shared memory.
+template <int N>
+__device__ __forceinline__ void bulk_store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(N) : "memory");
+}
+/// This thread's stores to shared memory come before what TMA and wgmma read after a barrier.
+__device__ __forceinline__ void async_fence() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+/// A barrier of `count` threads, all of their warps; id 0 is __syncthreads().
+__device__ __forceinline__ void bar_sync(u32 id, u32 count) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(count) : "memory");
+}
+/// The reverse of ldmatrix_x4_trans: lane l holds, of each of four matrices, row l / 4, columns
+/// 2 (l % 4) and the next; to the address of lane 8 i + j goes column j of matrix i.
+__device__ __forceinline__ void stmatrix_x4_trans(void* row, const u32 (&r)[4]) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
+                   shared_address(row)),
+               "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
+               : "memory");
+}
+
 // ---- Matrix products of a warpgroup: d[64, N] += a[64, k] b[N, k]^T with a and b in shared
 // memory, k running along rows of both, 32 bytes of k at a time.
 
@@ -202,11 +240,18 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[N]) {
 #define BRAZE_D32(i) BRAZE_D16(i), BRAZE_D16(i + 16)
 #define BRAZE_D64(i) BRAZE_D32(i), BRAZE_D32(i + 32)
 #define BRAZE_R16 "%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15"
+#define BRAZE_R8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define BRAZE_R24 BRAZE_R16 ", " "%16, %17, %18, %19, %20, %21, %22, %23"
 #define BRAZE_R32 BRAZE_R16 ", " "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
 #define BRAZE_R48 BRAZE_R32 ", " "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47"
+#define BRAZE_R40 BRAZE_R32 ", " "%32, %33, %34, %35, %36, %37, %38, %39"
 #define BRAZE_R56 BRAZE_R48 ", " "%48, %49, %50, %51, %52, %53, %54, %55"
 #define BRAZE_R64 BRAZE_R48 ", " "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
+#define BRAZE_R72 BRAZE_R64 ", " "%64, %65, %66, %67, %68, %69, %70, %71"
+#define BRAZE_R80 BRAZE_R72 ", " "%72, %73, %74, %75, %76, %77, %78, %79"
+#define BRAZE_R88 BRAZE_R80 ", " "%80, %81, %82, %83, %84, %85, %86, %87"
 #define BRAZE_R96 BRAZE_R64 ", " "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, %80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
+#define BRAZE_R104 BRAZE_R96 ", " "%96, %97, %98, %99, %100, %101, %102, %103"
 #define BRAZE_R112 BRAZE_R96 ", " "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111"
 #define BRAZE_R120 BRAZE_R112 ", " "%112, %113, %114, %115, %116, %117, %118, %119"
 #define BRAZE_R128 BRAZE_R96 ", " "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, %112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
@@ -224,10 +269,25 @@ __device__ __forceinline__ void wgmma_registers(float (&d)[N]) {
     BRAZE_WGMMA("m64n" n "k8", "tf32", registers, a_at, b_at, p_at, "", __VA_ARGS__)
 // clang-format on
 
-/// T is half, bfloat16 or tf32; columns are 32, 64, 96, 112, 128, 192, 224, 240 or 256.
+/// T is half, bfloat16 or tf32; columns are a multiple of 16, at most 256.
 template <class T, int kRegisters>
 __device__ __forceinline__ void wgmma(float (&d)[kRegisters], u64 a, u64 b, bool accumulate) {
-  if constexpr (kRegisters == 16) {
+  if constexpr (kRegisters == 8) {
+    BRAZE_WGMMA_N("16", BRAZE_R8, "8", "9", "10", BRAZE_D8(0));
+  } else if constexpr (kRegisters == 24) {
+    BRAZE_WGMMA_N("48", BRAZE_R24, "24", "25", "26", BRAZE_D16(0), BRAZE_D8(16));
+  } else if constexpr (kRegisters == 40) {
+    BRAZE_WGMMA_N("80", BRAZE_R40, "40", "41", "42", BRAZE_D32(0), BRAZE_D8(32));
+  } else if constexpr (kRegisters == 72) {
+    BRAZE_WGMMA_N("144", BRAZE_R72, "72", "73", "74", BRAZE_D64(0), BRAZE_D8(64));
+  } else if constexpr (kRegisters == 80) {
+    BRAZE_WGMMA_N("160", BRAZE_R80, "80", "81", "82", BRAZE_D64(0), BRAZE_D16(64));
+  } else if constexpr (kRegisters == 88) {
+    BRAZE_WGMMA_N("176", BRAZE_R88, "88", "89", "90", BRAZE_D64(0), BRAZE_D16(64), BRAZE_D8(80));
+  } else if constexpr (kRegisters == 104) {
+    BRAZE_WGMMA_N("208", BRAZE_R104, "104", "105", "106", BRAZE_D64(0), BRAZE_D32(64),
+                  BRAZE_D8(96));
+  } else if constexpr (kRegisters == 16) {
     BRAZE_WGMMA_N("32", BRAZE_R16, "16", "17", "18", BRAZE_D16(0));
   } else if constexpr (kRegisters == 32) {
     BRAZE_WGMMA_N("64", BRAZE_R32, "32", "33", "34", BRAZE_D32(0));
