@@ -41,6 +41,7 @@ Row slice();             // Slice, Split, Expand, Tile
 Row pad();               // Pad
 Row gather();            // Gather
 Row squeeze_excite();    // groups: mean over space, two products, scaling
+Row chain_sm90();        // groups: dense convolutions after one another, sm_90 only
 Row conv_depthwise();    // Conv with group == C
 Row pool();              // Pool
 Row reduce();            // Reduce, ArgReduce

@@ -31,6 +31,7 @@ const std::vector<Row>& rows() {
       resize(),
       conv_transpose(),
       squeeze_excite(),
+      chain_sm90(),
       host(),
   };
   return all;

@@ -166,6 +166,8 @@ __device__ __forceinline__ void chain_multiply(
     float (&acc)[Tile::template Stage<i>::kRegisters], const ChainSm90Parameters& p,
     const ChainSm90Memory& memory, ChainSm90Team<Tile>& team, int block) {
   using Stage = typename Tile::template Stage<i>;
+  // Does anybody wait for what a step has read?
+  constexpr bool kWaits = !Tile::kResident || i == 0;
   const ChainSm90StageParameters& s = p.stage[i < Tile::kStages - 1 ? i : kMostChainStages - 1];
   const u32 group_bytes = static_cast<u32>(s.group_bytes);
   const u64 all_weights = matrix_descriptor<128>(shared_address(memory.weights));
@@ -173,38 +175,43 @@ __device__ __forceinline__ void chain_multiply(
   const u64 all_pixels = matrix_descriptor<128>(shared_address(from), group_bytes) +
                          team.warpgroup * (Stage::kPixels / 8) * (s.group_bytes / 16);
   const bool last_reads = block + 1 == s.blocks && !Tile::kHoldsInput;
+  const int steps = s.planes * s.taps;
   PatchRing input = team.input;
+  int tap = 0, plane = 0;
   Barrier *read_weights = nullptr, *read_input = nullptr;  // by the step before
-  for (int plane = 0; plane < s.planes; ++plane) {
+  BRAZE_UNROLL
+  for (int r = 0; r < Stage::kRegisters; ++r) acc[r] = 0;
+  wgmma_registers(acc);
+  for (int step = 0; step < steps; ++step) {
     if constexpr (i == 0) {
-      if (block == 0) barrier_wait(memory.input_full + input.stage, input.parity);
+      if (tap == 0 && block == 0) barrier_wait(memory.input_full + input.stage, input.parity);
     }
-    const u64 pixels =
-        all_pixels + (i == 0 ? input.stage * (p.plane_bytes / 16) : plane * (s.from_plane / 16));
-    for (int tap = 0; tap < s.taps; ++tap) {
-      if (!Tile::kResident || team.first)
-        barrier_wait(memory.weights_full + team.weights.stage, team.weights.parity);
-      const u64 a = all_weights + team.weights.stage * (kChainWeights / 16);
-      const u64 b = pixels + s.tap_at[tap] * 8;
-      wgmma_fence();
-      BRAZE_UNROLL
-      for (int k = 0; k < Stage::kSlices; ++k)
-        wgmma<typename Tile::Element>(acc, a + 2 * k, b + 2 * k, k > 0 || tap > 0 || plane > 0);
-      wgmma_commit();
-      if constexpr (i == 0 || !Tile::kResident) {
-        if (tap > 0 || plane > 0) {
-          wgmma_wait<1>();
-          if constexpr (!Tile::kResident) conv_sm90_release(read_weights);
-          if (read_input != nullptr) conv_sm90_release(read_input);
-        }
-        read_weights = memory.weights_empty + team.weights.stage;
-        read_input = nullptr;
+    if (!Tile::kResident || team.first)
+      barrier_wait(memory.weights_full + team.weights.stage, team.weights.parity);
+    const u64 a = all_weights + team.weights.stage * (kChainWeights / 16);
+    const u64 b = all_pixels + s.tap_at[tap] * 8 +
+                  (i == 0 ? input.stage * (p.plane_bytes / 16) : plane * (s.from_plane / 16));
+    wgmma_fence();
+    BRAZE_UNROLL
+    for (int k = 0; k < Stage::kSlices; ++k)
+      wgmma<typename Tile::Element>(acc, a + 2 * k, b + 2 * k, true);
+    wgmma_commit();
+    if constexpr (kWaits) {
+      if (step > 0) {
+        wgmma_wait<1>();
+        if constexpr (!Tile::kResident) conv_sm90_release(read_weights);
+        if (read_input != nullptr) conv_sm90_release(read_input);
       }
-      team.weights.next(p.weight_slots);
+      read_weights = memory.weights_empty + team.weights.stage;
+      read_input = nullptr;
     }
-    if constexpr (i == 0) {
-      if (last_reads) read_input = memory.input_empty + input.stage;
-      input.next(p.input_slots);
+    team.weights.next(p.weight_slots);
+    if (++tap == s.taps) {
+      tap = 0, ++plane;
+      if constexpr (i == 0) {
+        if (last_reads) read_input = memory.input_empty + input.stage;
+        input.next(p.input_slots);
+      }
     }
   }
   wgmma_wait<0>();

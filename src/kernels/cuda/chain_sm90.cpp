@@ -1,0 +1,152 @@
+// Two to four dense convolutions in one kernel for sm_90a: the family's row.
+#include "kernels/cuda/chain_sm90.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernels/cpu/group.hpp"
+#include "kernels/cuda/families.hpp"
+
+namespace braze::cuda {
+namespace {
+
+using namespace chain90;
+
+constexpr std::size_t kMostCandidates = 12;
+constexpr std::int64_t kMostChannels = 512;
+
+DType result_type(const Graph& graph, const ChainProblem& problem) {
+  return graph.value(problem.last().result).dtype;
+}
+
+/// May stage i of a chain be run by the family?
+Support supports_stage(const Graph& graph, const ChainProblem& problem, std::size_t i) {
+  const ChainStage& stage = problem.stages[i];
+  const std::string& name = graph.value(stage.result).name;
+  if (stage.kind != StageKind::kDense) return Support::no("", "");
+  const ChainSource before{i == 0 ? ChainSource::Of::kInput : ChainSource::Of::kStage,
+                           i == 0 ? 0 : i - 1};
+  if (!(stage.reads == before))
+    return Support::no("other-image",
+                       fmt::format("'{}' does not read what the convolution before makes", name));
+  if (i > 0 && (stage.stride[0] != 1 || stage.stride[1] != 1))
+    return Support::no("stride", fmt::format("stride {}x{} of '{}'; only the first convolution of "
+                                             "a chain has strides",
+                                             stage.stride[0], stage.stride[1], name));
+  if (stage.stride[0] != stage.stride[1] || stage.stride[0] > 8)
+    return Support::no("stride", fmt::format("stride {}x{} of '{}'; takes equal ones up to 8",
+                                             stage.stride[0], stage.stride[1], name));
+  if (stage.taps() > device::kMostChainTaps)
+    return Support::no("window", fmt::format("filter {}x{} of '{}'; at most {} taps",
+                                             stage.kernel[0], stage.kernel[1], name,
+                                             device::kMostChainTaps));
+  if (stage.channels > kMostChannels || stage.outputs > kMostChannels)
+    return Support::no("channels", fmt::format("'{}' makes {} channels of {}; at most {}", name,
+                                               stage.outputs, stage.channels, kMostChannels));
+  if (stage.stored && i + 1 < problem.stages.size())
+    return Support::no("stored", fmt::format("'{}' is read outside of the chain, too", name));
+  const auto on_chip = std::ranges::count_if(stage.operands, [](const ChainOperand& one) {
+    return one.source.of == ChainSource::Of::kStage;
+  });
+  if (on_chip > 1)
+    return Support::no("operands", fmt::format("{} operands in the epilogue of '{}' stay on chip; "
+                                               "at most one",
+                                               on_chip, name));
+  return Support::yes();
+}
+
+Support joins(const Graph& graph, const Group& group, const Device& device) {
+  if (device.sm != 90) return Support::no("", "");
+  if (group.members.size() > device::kMostChainStages) return Support::no("", "");
+  Support why;
+  const std::optional<ChainProblem> problem = read_chain(graph, group, why);
+  if (!problem) return why;
+  if (problem->dtype != DType::kFloat16 && problem->dtype != DType::kBFloat16)
+    return Support::no("dtype", fmt::format("{}; takes float16 and bfloat16",
+                                            to_string(problem->dtype)));
+  for (std::size_t i = 0; i < problem->stages.size(); ++i) {
+    if (Support stage = supports_stage(graph, *problem, i); !stage.ok) return stage;
+  }
+  if (!group.casts.empty()) return Support::no("casts", "an operand is converted while it is read");
+  if (problem->channels % 8 != 0)
+    return Support::no("channels", fmt::format("{} channels of '{}'; takes multiples of 8",
+                                               problem->channels,
+                                               graph.value(problem->input).name));
+  if (problem->batch == 0) return Support::no("empty", "there are no images");
+  const Storage storage = storage_of(*problem, result_type(graph, *problem));
+  if (!fits(*problem, storage))
+    return Support::no("on-chip", "not even small tiles of all results fit in shared memory");
+  return Support::yes();
+}
+
+Tile tile_of(const Candidate& candidate) {
+  const auto get = [&](const char* name) { return static_cast<int>(candidate.get(name, 1)); };
+  return {get("rows"), get("columns"), get("teams"), get("warpgroups"), get("resident") != 0};
+}
+
+std::vector<Candidate> candidates(const Graph& graph, const Group& group, const Device& device) {
+  std::vector<Candidate> list;
+  const ChainProblem problem = read_chain(graph, group);
+  const Storage storage = storage_of(problem, result_type(graph, problem));
+  for (const Tile& tile : tiles_of(problem, storage, device, kMostCandidates)) {
+    list.push_back({{{"rows", tile.rows},
+                     {"columns", tile.columns},
+                     {"teams", tile.teams},
+                     {"warpgroups", tile.warpgroups},
+                     {"resident", tile.resident ? 1 : 0}}});
+  }
+  return list;
+}
+
+Work work(const Graph& graph, const Group& group, const Candidate& candidate,
+          const Device& device) {
+  const ChainProblem problem = read_chain(graph, group);
+  const Storage storage = storage_of(problem, result_type(graph, problem));
+  const Tile tile = tile_of(candidate);
+  const Geometry g = geometry(problem, storage, tile);
+  const std::vector<double> repeated = problem.tiles.recomputed(tile.rows, tile.columns);
+  double flops = 0;
+  for (std::size_t i = 0; i < problem.stages.size(); ++i) {
+    const ChainStage& stage = problem.stages[i];
+    flops += repeated[i] * stage.flops(static_cast<double>(problem.batch * stage.out[0]) *
+                                       static_cast<double>(stage.out[1]));
+  }
+  Work work = cpu::streaming_work(graph, group, flops, 1);
+  // As in conv_sm90.cpp: memory and the rest overlap, but not wholly.
+  const double bandwidth =
+      work.dram_bytes < device.cache_bytes ? device.cache_bandwidth : device.dram_bandwidth;
+  const double memory_us = work.dram_bytes / bandwidth * 1e6;
+  const double other_us = time_us(problem, storage, tile, g, device);
+  const double us = std::max(memory_us, other_us) + 0.1 * std::min(memory_us, other_us);
+  work.efficiency = flops / (us * 1e-6 * device.flops_fp16);
+  work.units = static_cast<double>(block_count(g, tile, device.units));
+  for (std::size_t i = 0; i + 1 < problem.stages.size(); ++i)
+    work.onchip_bytes += cpu::bytes_of(graph, problem.stages[i].result);
+  return work;
+}
+
+}  // namespace
+
+Row chain_sm90() {
+  KernelFamily family;
+  family.name = "chain_sm90";
+  family.backend = "cuda";
+  family.layouts = LayoutRule::kChannelsLast;
+  family.epilogue = true;
+  family.supports = [](const Graph&, const Node&, const Device&) {
+    return Support::no("members", "");  // runs groups of several only
+  };
+  family.joins = joins;
+  family.candidates = candidates;
+  family.work = work;
+  family.tiling = [](const Graph&, const Group&, const Candidate& candidate, const Device&) {
+    const Tile tile = tile_of(candidate);
+    return Tiling{tile.rows, tile.columns, 0};
+  };
+  return {family, [](const Plan& plan, const KernelPlan& kernel) {
+            return chain90::build(plan, kernel, tile_of(kernel.candidate));
+          }};
+}
+
+}  // namespace braze::cuda

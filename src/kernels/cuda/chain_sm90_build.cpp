@@ -1,0 +1,242 @@
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "base/error.hpp"
+#include "graph/window.hpp"
+#include "kernels/cpu/group.hpp"
+#include "kernels/cuda/chain_sm90.hpp"
+#include "kernels/cuda/emit.hpp"
+#include "plan/stages.hpp"
+
+namespace braze::cuda::chain90 {
+namespace {
+
+constexpr int kRow = 128;
+constexpr std::int64_t kElement = 2;
+
+int to_int(std::int64_t n) { return static_cast<int>(n); }
+std::uint64_t u64(std::int64_t n) { return static_cast<std::uint64_t>(n); }
+std::uint32_t u32(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+
+/// Images of shared memory, [stage][64 outputs][plane][tap]: rows of 64 channels, swizzled.
+std::vector<std::byte> pack(const Graph& graph, const ChainProblem& problem, const Geometry& g) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(g.steps) * device::kChainWeights);
+  std::int64_t first = 0;
+  for (std::size_t i = 0; i < problem.stages.size(); ++i) {
+    const ChainStage& stage = problem.stages[i];
+    const std::int64_t taps = stage.taps(), planes = g.stages[i].planes;
+    const auto* const from =
+        static_cast<const std::byte*>(graph.value(stage.weights).constant->data());
+    for (std::int64_t k = 0; k < stage.outputs; ++k) {
+      for (std::int64_t c = 0; c < stage.channels; ++c) {
+        const std::int64_t row = k % 64, byte = c % 64 * kElement;
+        const std::int64_t in_row = (byte / 16 ^ row % 8) * 16 + byte % 16;
+        for (std::int64_t tap = 0; tap < taps; ++tap) {
+          const std::int64_t step = first + (k / 64 * planes + c / 64) * taps + tap;
+          std::memcpy(
+              &bytes[static_cast<std::size_t>(step * device::kChainWeights + row * kRow + in_row)],
+              from + ((k * stage.channels + c) * taps + tap) * kElement, kElement);
+        }
+      }
+    }
+    first += g.stages[i].blocks * planes * taps;
+  }
+  return bytes;
+}
+
+/// [n, y, x, c] in boxes of 64 channels of rows x columns, every `stride`.
+TensorMap pixels_map(const Plan& plan, ValueId id, std::int64_t rows, std::int64_t columns,
+                     const std::array<std::int64_t, 2>& stride) {
+  const Value& value = plan.graph.value(id);
+  const Placement& placement = plan.placements[static_cast<std::size_t>(id)];
+  const std::int64_t pitch =
+      placement.layout == Layout::kChannelsLast ? placement.pitch : value.shape[1];
+  const std::int64_t row = pitch * value.shape[3] * kElement;
+  TensorMap map;
+  map.dtype = value.dtype;
+  map.swizzle_bytes = kRow;
+  map.extents = {u64(value.shape[1]), u64(value.shape[3]), u64(value.shape[2]),
+                 u64(value.shape[0])};
+  map.strides = {u64(pitch * kElement), u64(row), u64(row * value.shape[2])};
+  map.box = {kRow / kElement, u32(columns * stride[1]), u32(rows * stride[0]), 1};
+  map.steps = {1, u32(stride[1]), u32(stride[0]), 1};
+  return map;
+}
+
+/// Can the TMA reach every pixel of it?
+bool is_reachable(const Plan& plan, ValueId id) {
+  const Value& value = plan.graph.value(id);
+  const Placement& placement = plan.placements[static_cast<std::size_t>(id)];
+  const bool channels_last = placement.layout == Layout::kChannelsLast;
+  const std::int64_t pitch = channels_last ? placement.pitch : value.shape[1];
+  return (channels_last || is_layout_neutral(value)) && pitch * kElement % 16 == 0 &&
+         placement.offset % 16 == 0;
+}
+
+class Builder {
+ public:
+  Builder(const Plan& plan, const KernelPlan& kernel, const Tile& tile)
+      : plan_(plan),
+        kernel_(kernel),
+        tile_(tile),
+        problem_(read_chain(plan.graph, kernel.group)),
+        result_type_(plan.graph.value(problem_.last().result).dtype),
+        storage_(storage_of(problem_, result_type_)),
+        g_(geometry(problem_, storage_, tile)) {}
+
+  Kernel build() {
+    ensure(g_.possible(), "the tiles of a planned chain fit");
+    ensure(is_reachable(plan_, problem_.input), "a chain reads images channels-last");
+    const ValueId y = problem_.last().result;
+    const bool by_tma = storage_.by_tma && is_reachable(plan_, y);
+    Kernel result;
+    device::ChainSm90Parameters p{};
+    p.y = output_parameters(plan_, y);
+    set_extents(p);
+    std::string source, stages;
+    std::vector<EpilogueEmitter> epilogues;
+    for (std::size_t i = 0; i < problem_.stages.size(); ++i) {
+      epilogues.push_back(epilogue_of(i, result));
+      const std::string name = fmt::format("Epilogue{}", i);
+      source += epilogues.back().source(name) + "\n";
+      stages += fmt::format(", ChainSm90Stage<{}, {}, {}, {}>", g_.stages[i].pixels,
+                            g_.stages[i].slices, storage_.held[i] != nullptr, name);
+      set_stage(p.stage[index(i)], i);
+      p.stage[index(i)].e = epilogues.back().parameters();
+    }
+    Parameters parameters(p);
+    parameters.point(p.y.data,
+                     {Address::Of::kOutput, cpu::output_index(kernel_.group, y), 0});
+    parameters.point(p.weights, add_constant(result, pack(plan_.graph, problem_, g_)));
+    for (std::size_t i = 0; i < epilogues.size(); ++i)
+      epilogues[i].point(parameters, p.stage[index(i)].e);
+    TensorMap input = pixels_map(plan_, problem_.input, g_.phase_rows, g_.phase_pitch,
+                                 problem_.stages[0].stride);
+    input.at = parameters.offset_of(&p.input);
+    input.address = address_of(plan_, kernel_.group, problem_.input, result);
+    result.maps.push_back(std::move(input));
+    if (by_tma) {
+      TensorMap output = pixels_map(plan_, y, tile_.rows, tile_.columns, {1, 1});
+      output.at = parameters.offset_of(&p.output);
+      output.address = {Address::Of::kOutput, cpu::output_index(kernel_.group, y), 0};
+      result.maps.push_back(std::move(output));
+    }
+    parameters.move_to(result);
+
+    const int warpgroups = tile_.teams * tile_.warpgroups;
+    const std::string call = fmt::format(
+        "chain_sm90<ChainSm90Tile<{}, {}, {}, {}, {}{}>, {}, Store::{}>",
+        device_type(problem_.dtype), tile_.teams, tile_.warpgroups, tile_.resident,
+        storage_.holds_input(), stages, device_type(result_type_), by_tma ? "kVector" : "kEach");
+    emit(result, "chain_sm90", {"chain_sm90.cuh"}, source, "ChainSm90Parameters", call,
+         warpgroups > 1 ? 128 * (warpgroups + 1) : 192);
+    result.grid.x = u32(block_count(g_, tile_, plan_.device.units));
+    result.shared_bytes = u32(g_.shared_bytes);
+    result.overlaps = true;
+    return result;
+  }
+
+ private:
+  /// The last stage has the last place.
+  std::size_t index(std::size_t stage) const {
+    return stage + 1 == problem_.stages.size() ? device::kMostChainStages - 1 : stage;
+  }
+
+  void set_extents(device::ChainSm90Parameters& p) const {
+    const ChainStage& first = problem_.stages.front();
+    const ChainStage& last = problem_.last();
+    p.tiles = to_int(g_.tiles);
+    p.tiles_x = to_int(ceil_div(last.out[1], tile_.columns));
+    p.tiles_y = to_int(ceil_div(last.out[0], tile_.rows));
+    p.stride = to_int(first.stride[0]);
+    p.corner_y = to_int(-first.pad[0]) - g_.stages[0].top * p.stride;
+    p.corner_x = to_int(-first.pad[1]) - g_.stages[0].left * p.stride;
+    p.phases_y = g_.phases[0], p.phases_x = g_.phases[1];
+    p.phase_bytes = g_.phase_bytes;
+    p.phase_loaded = g_.phase_rows * g_.phase_pitch * kRow;
+    p.plane_bytes = g_.plane_bytes;
+    p.input_slots = g_.input_slots;
+    p.steps = g_.steps, p.weight_slots = g_.weight_slots;
+    p.team_bytes = g_.team_bytes;
+    p.staged = g_.staged, p.staged_bytes = g_.staged_bytes;
+    p.staged_buffers = g_.staged_buffers;
+  }
+
+  void set_stage(device::ChainSm90StageParameters& p, std::size_t i) const {
+    const ChainStage& stage = problem_.stages[i];
+    const StageTile& s = g_.stages[i];
+    p.planes = s.planes, p.taps = to_int(stage.taps());
+    p.blocks = s.blocks, p.channels = to_int(stage.outputs);
+    p.group_bytes = s.group_bytes;
+    p.pitch = s.pitch, p.pitch_inverse = (1 << 20) / s.pitch + 1;
+    p.rows = s.rows, p.columns = s.columns;
+    p.height = to_int(stage.out[0]), p.width = to_int(stage.out[1]);
+    p.top = s.top, p.left = s.left;
+    p.to = s.to, p.to_plane = s.to_plane;
+    if (i > 0) p.from = g_.stages[i - 1].to, p.from_plane = g_.stages[i - 1].to_plane;
+    if (i + 1 < problem_.stages.size()) {
+      const ChainStage& next = problem_.stages[i + 1];
+      p.zeros = next.taps() > 1 || next.pad[0] != 0 || next.pad[1] != 0 ? 1 : 0;
+    }
+    const ChainOperand* const held = storage_.held[i];
+    if (held != nullptr && held->source.of == ChainSource::Of::kInput) {
+      p.held = -1;
+      p.held_pitch = g_.phase_pitch;
+      const ChainStage& first = problem_.stages.front();
+      p.held_pixel =
+          to_int((g_.stages[0].top + first.pad[0] - s.top) * g_.phase_pitch +
+                 g_.stages[0].left + first.pad[1] - s.left);
+    } else if (held != nullptr) {
+      const StageTile& from = g_.stages[held->source.stage];
+      p.held = from.to, p.held_plane = from.to_plane;
+      p.held_pitch = from.pitch;
+      p.held_pixel = (from.top - s.top) * from.pitch + from.left - s.left;
+    }
+    set_taps(p, i);
+  }
+
+  void set_taps(device::ChainSm90StageParameters& p, std::size_t i) const {
+    const ChainStage& stage = problem_.stages[i];
+    const std::int64_t pitch = i == 0 ? g_.phase_pitch : g_.stages[i - 1].pitch;
+    std::size_t tap = 0;
+    for (std::int64_t ky = 0; ky < stage.kernel[0]; ++ky) {
+      for (std::int64_t kx = 0; kx < stage.kernel[1]; ++kx, ++tap) {
+        const std::int64_t y = ky * stage.dilation[0], x = kx * stage.dilation[1];
+        const std::int64_t phase = y % stage.stride[0] * g_.phases[1] + x % stage.stride[1];
+        p.tap_at[tap] =
+            static_cast<short>((i == 0 ? phase * (g_.phase_bytes / kRow) : 0) +
+                               y / stage.stride[0] * pitch + x / stage.stride[1]);
+      }
+    }
+  }
+
+  EpilogueEmitter epilogue_of(std::size_t i, Kernel& result) const {
+    const ChainStage& stage = problem_.stages[i];
+    const Group::Member member = member_of(kernel_.group, stage);
+    EpilogueEmitter epilogue(plan_, kernel_, member, result, 1);
+    if (const ChainOperand* const held = storage_.held[i]) {
+      epilogue.keep_on_chip(held->id, fmt::format("float x[V]; load_held<{}>(x, at);",
+                                                  device_type(problem_.dtype)));
+    }
+    epilogue.add_bias(stage.bias);
+    epilogue.add_steps(member);
+    return epilogue;
+  }
+
+  const Plan& plan_;
+  const KernelPlan& kernel_;
+  Tile tile_;
+  ChainProblem problem_;
+  DType result_type_;
+  Storage storage_;
+  Geometry g_;
+};
+
+}  // namespace
+
+Kernel build(const Plan& plan, const KernelPlan& kernel, const Tile& tile) {
+  return Builder(plan, kernel, tile).build();
+}
+
+}  // namespace braze::cuda::chain90

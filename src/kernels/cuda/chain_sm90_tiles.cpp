@@ -1,0 +1,295 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "graph/window.hpp"
+#include "kernels/cuda/chain_sm90.hpp"
+
+namespace braze::cuda::chain90 {
+namespace {
+
+constexpr int kRow = 128;  // bytes of a pixel in a plane
+constexpr int kBudget = 227 * 1024;
+constexpr int kMostPixels = 256;  // columns of a product
+
+int to_int(std::int64_t n) { return static_cast<int>(n); }
+int round_up(int n, int unit) { return (n + unit - 1) / unit * unit; }
+
+/// Of the last tap of the first stage along an axis, past the first: whole strides, and the rest.
+struct Reach {
+  int strides = 0, phases = 1;
+};
+Reach reach(const ChainStage& stage, std::size_t axis) {
+  Reach reach;
+  for (std::int64_t tap = 0; tap < stage.kernel[axis]; ++tap) {
+    const std::int64_t at = tap * stage.dilation[axis];
+    reach.strides = std::max(reach.strides, to_int(at / stage.stride[axis]));
+    reach.phases = std::max(reach.phases, to_int(at % stage.stride[axis]) + 1);
+  }
+  return reach;
+}
+
+/// One past the last pixel of a plane that a stage's products read; of the last phase, of stage 0.
+int read_end(const ChainStage& stage, const StageTile& tile, int warpgroups, int from_pitch) {
+  const std::int64_t last_row = (stage.kernel[0] - 1) * stage.dilation[0] / stage.stride[0];
+  const std::int64_t last_column = (stage.kernel[1] - 1) * stage.dilation[1] / stage.stride[1];
+  const int groups = warpgroups * tile.pixels / 8;
+  return to_int(last_row) * from_pitch + to_int(last_column) +
+         (groups - 1) * (tile.group_bytes / kRow) + 8;
+}
+
+/// Sizes of the stages' tiles and of their products. Whether these are possible.
+bool set_stages(Geometry& g, const ChainProblem& problem, const Tile& tile) {
+  const auto extents = problem.tiles.extents(tile.rows, tile.columns);
+  const int most = tile.teams * tile.warpgroups == 3 ? 160 : kMostPixels;
+  int pitch = g.phase_pitch;
+  for (std::size_t i = 0; i < problem.stages.size(); ++i) {
+    const ChainStage& stage = problem.stages[i];
+    StageTile& s = g.stages.emplace_back();
+    const auto& extent = extents[problem.tiles.members()[i].image];
+    s.rows = to_int(extent[0]), s.columns = to_int(extent[1]);
+    if (i == 0) {
+      const Reach y = reach(stage, 0), x = reach(stage, 1);
+      g.phases[0] = y.phases, g.phases[1] = x.phases;
+      g.phase_rows = s.rows + y.strides;
+      pitch = g.phase_pitch = s.columns + x.strides;
+    }
+    const bool grouped = s.columns <= 8 && pitch > 8;
+    if (grouped) s.group_bytes = pitch * kRow;
+    s.pitch = grouped ? 8 : pitch;
+    const int pixels = grouped ? s.rows * 8 : (s.rows - 1) * s.pitch + s.columns;
+    s.pixels = round_up(to_int(ceil_div(pixels, tile.warpgroups)), 16);
+    if (s.pixels > most) return false;
+    s.planes = to_int(ceil_div(stage.channels, 64));
+    s.blocks = to_int(ceil_div(stage.outputs, 64));
+    if (s.planes == 1) s.slices = to_int(ceil_div(stage.channels, 16));
+    g.steps += s.blocks * s.planes * to_int(stage.taps());
+    pitch = s.pitch;
+  }
+  for (std::size_t i = problem.stages.size() - 1; i-- > 0;) {
+    g.stages[i].top = g.stages[i + 1].top + to_int(problem.stages[i + 1].pad[0]);
+    g.stages[i].left = g.stages[i + 1].left + to_int(problem.stages[i + 1].pad[1]);
+  }
+  // A box of the TMA has at most 256 positions along an axis.
+  const auto& stride = problem.stages[0].stride;
+  return g.phase_pitch * stride[1] <= 256 && g.phase_rows * stride[0] <= 256 &&
+         g.stages.back().rows <= 256 && g.stages.back().columns <= 256;
+}
+
+/// Places of the results between stages in a team's memory; results that nobody reads any more
+/// give theirs.
+void place_results(Geometry& g, const ChainProblem& problem, const Tile& tile) {
+  struct Placed {
+    int begin, end;
+    std::size_t last_reader;
+  };
+  std::vector<Placed> placed;
+  for (std::size_t i = 0; i + 1 < g.stages.size(); ++i) {
+    StageTile& s = g.stages[i];
+    const int pixels = std::max(
+        tile.warpgroups * s.pixels,
+        read_end(problem.stages[i + 1], g.stages[i + 1], tile.warpgroups, s.pitch));
+    s.to_plane = round_up(pixels * kRow, 1024);
+    const int bytes = s.to_plane * s.blocks;
+    const auto is_free = [&](int begin) {
+      return std::ranges::none_of(placed, [&](const Placed& other) {
+        return other.last_reader >= i && begin < other.end && other.begin < begin + bytes;
+      });
+    };
+    int begin = 0;
+    for (const Placed& other : placed) {
+      if (!is_free(begin)) begin = std::max(begin, other.end);
+    }
+    s.to = begin;
+    placed.push_back({begin, begin + bytes, problem.readers(i).back()});
+    g.team_bytes = std::max(g.team_bytes, begin + bytes);
+  }
+}
+
+/// Shared memory: what must be, then what makes it faster.
+void set_shared(Geometry& g, const Storage& storage, const Tile& tile) {
+  const StageTile& last = g.stages.back();
+  if (storage.by_tma) {
+    const bool gaps =
+        last.pitch != last.columns || tile.warpgroups * last.pixels > last.rows * last.pitch;
+    g.staged = g.team_bytes;
+    g.staged_bytes = round_up((last.rows * last.columns + (gaps ? 8 : 0)) * kRow, 1024);
+    g.staged_buffers = 1;
+    g.team_bytes += g.staged_bytes;
+  }
+  const StageTile& first = g.stages.front();
+  const bool whole = storage.holds_input() || first.blocks > 1;
+  const int most_slots = std::min(device::kMostChainPlanes, (tile.teams + 1) * first.planes);
+  g.input_slots = whole ? first.planes : std::min(first.planes, 2);
+  // Teams that share what comes go on together.
+  if (!tile.resident) g.input_slots = tile.teams * first.planes;
+  g.weight_slots = tile.resident ? g.steps : std::min(g.steps, 4);
+  if (g.weight_slots > device::kMostChainWeights || g.input_slots > device::kMostChainPlanes) return;
+  const auto bytes = [&] {
+    return device::kChainBarriers + g.input_slots * g.plane_bytes +
+           g.weight_slots * device::kChainWeights + tile.teams * g.team_bytes;
+  };
+  if (bytes() > kBudget) return;
+  while (g.input_slots < most_slots && bytes() + g.plane_bytes <= kBudget) ++g.input_slots;
+  if (last.blocks > 1 && g.staged_buffers == 1 &&
+      bytes() + tile.teams * g.staged_bytes <= kBudget) {
+    g.staged_buffers = 2;
+    g.team_bytes += g.staged_bytes;
+  }
+  while (!tile.resident && g.weight_slots < std::min(g.steps, 8) &&
+         bytes() + device::kChainWeights <= kBudget)
+    ++g.weight_slots;
+  g.shared_bytes = bytes();
+}
+
+}  // namespace
+
+bool Storage::holds_input() const {
+  return std::ranges::any_of(held, [](const ChainOperand* one) {
+    return one != nullptr && one->source.of == ChainSource::Of::kInput;
+  });
+}
+
+Storage storage_of(const ChainProblem& problem, DType result) {
+  Storage storage;
+  for (std::size_t i = 0; i < problem.stages.size(); ++i) {
+    // Of what is on chip only, else of what is in memory too.
+    for (const auto of : {ChainSource::Of::kInput, ChainSource::Of::kStage}) {
+      for (const ChainOperand& operand : problem.stages[i].operands) {
+        const bool of_input = operand.source.of == ChainSource::Of::kInput;
+        if (operand.source.of == of && (!of_input || problem.stages[0].stride[0] == 1))
+          storage.held[i] = &operand;
+      }
+    }
+  }
+  storage.by_tma = result == problem.dtype && problem.last().outputs % 8 == 0;
+  return storage;
+}
+
+Geometry geometry(const ChainProblem& problem, const Storage& storage, const Tile& tile) {
+  Geometry g;
+  if (!set_stages(g, problem, tile)) return g;
+  const ChainStage& last = problem.last();
+  g.tiles =
+      problem.batch * ceil_div(last.out[0], tile.rows) * ceil_div(last.out[1], tile.columns);
+  g.phase_bytes = round_up(g.phase_rows * g.phase_pitch * kRow, 1024);
+  g.plane_bytes = g.phases[0] * g.phases[1] * g.phase_bytes;
+  place_results(g, problem, tile);
+  set_shared(g, storage, tile);
+  // What is read past the input's last plane is in shared memory, too.
+  const int end = read_end(problem.stages[0], g.stages[0], tile.warpgroups, g.phase_pitch) * kRow;
+  const int past = std::max(end - g.phase_bytes, 0);
+  if (device::kChainBarriers + g.input_slots * g.plane_bytes + past > g.shared_bytes)
+    g.shared_bytes = 0;
+  return g;
+}
+
+std::int64_t block_count(const Geometry& geometry, const Tile& tile, int units) {
+  const std::int64_t rounds = ceil_div(geometry.tiles, std::int64_t{units} * tile.teams);
+  return ceil_div(geometry.tiles, rounds * tile.teams);
+}
+
+// Cycles, reckoned from the times of hand-written kernels of two convolutions on an H200 and from
+// the fit of conv_sm90_patch.cpp; to be fitted.
+double time_us(const ChainProblem& problem, const Storage& storage, const Tile& tile,
+               const Geometry& g, const Device& device) {
+  constexpr double kProducts = 1.07, kStepLatency = 140, kBarrier = 60, kStart = 2200, kEnd = 700;
+  const double clock = device.flops_fp16 / (device.units * 4096.0);  // Hz
+  const auto blocks = static_cast<double>(block_count(g, tile, device.units));
+  const double rounds = std::ceil(static_cast<double>(g.tiles) / (blocks * tile.teams));
+  const double teams = tile.teams, warpgroups = tile.warpgroups;
+  const double together = teams * warpgroups;
+  double products = 0, epilogues = 0, alone = 0;  // of a warpgroup and a tile
+  for (std::size_t i = 0; i < g.stages.size(); ++i) {
+    const StageTile& s = g.stages[i];
+    const double n = s.pixels, steps = s.planes * static_cast<double>(problem.stages[i].taps());
+    // Operands come from shared memory at 128 bytes a cycle.
+    const double step = s.slices * std::max(n / 2, 16 + n / 4);
+    const bool waits = i == 0 || !tile.resident;  // after each step
+    const double one = kProducts * step * steps;
+    const double latency = waits ? steps * (kStepLatency + 0.4 * step) : kStepLatency + one;
+    const bool stored = i + 1 == g.stages.size();
+    const double epilogue = 100 + (stored && !storage.by_tma ? 12 : 2) * n + kBarrier;
+    products += s.blocks * one;
+    epilogues += s.blocks * epilogue;
+    alone += s.blocks * (std::max(one, latency) + epilogue) + kBarrier;
+  }
+  const double part = std::min(64.0, 1.54 * device.cache_bandwidth / clock / blocks);
+  const double input = static_cast<double>(g.stages[0].planes) * g.phases[0] * g.phases[1] *
+                       g.phase_rows * g.phase_pitch * kRow;
+  const double output = static_cast<double>(tile.rows) * tile.columns *
+                        static_cast<double>(problem.last().outputs) * 2;
+  const double weights = static_cast<double>(g.steps) * device::kChainWeights;
+  const double bytes = teams * (input + output) + (tile.resident ? 0 : weights);
+  // Epilogues of some beside products of others take longer; a tile's input that has no place while
+  // the one before is worked on is waited for.
+  const double contended = alone + 0.4 * epilogues * (together - 1);
+  const bool ahead = g.input_slots >= (tile.teams + 1) * g.stages[0].planes ||
+                     (g.input_slots > g.stages[0].planes && tile.teams == 1);
+  const double waited = ahead || tile.teams > 1 ? 0 : 800 + input / part;
+  const double round =
+      std::max({together * products, contended + waited, bytes / part}) +
+      0.1 * std::min(together * products, contended);
+  const double begin =
+      kStart + (input + (tile.resident ? weights : 4.0 * device::kChainWeights)) / part;
+  return (begin + rounds * round + kEnd) / clock * 1e6;
+}
+
+namespace {
+
+/// Extents of tiles that cut `extent` into parts as equal as can be, and of a few pixels.
+std::set<int> parts_of(std::int64_t extent, int most) {
+  std::set<int> parts;
+  for (std::int64_t count = 1; count <= extent; ++count) {
+    const std::int64_t part = ceil_div(extent, count);
+    if (part <= most) parts.insert(to_int(part));
+  }
+  for (const int part : {4, 8, 16}) {
+    if (part <= extent && part <= most) parts.insert(part);
+  }
+  return parts;
+}
+
+template <class Visit>
+void visit_tiles(const ChainProblem& problem, const Storage& storage, Visit&& visit) {
+  const ChainStage& last = problem.last();
+  const std::set<int> rows = parts_of(last.out[0], 64), columns = parts_of(last.out[1], 240);
+  for (const int r : rows) {
+    for (const int c : columns) {
+      // Very small tiles, but of very small images, are halo only.
+      if (r * c < 8 && r * c < last.out[0] * last.out[1]) continue;
+      if (r * c > 2 * kMostPixels) continue;
+      for (const auto& [teams, warpgroups] : {std::pair{1, 1}, {2, 1}, {3, 1}, {1, 2}, {1, 3}}) {
+        for (const bool resident : {true, false}) {
+          const Tile tile{r, c, teams, warpgroups, resident};
+          const Geometry g = geometry(problem, storage, tile);
+          if (g.possible() && (teams == 1 || g.tiles > 1) && !visit(tile, g)) return;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+bool fits(const ChainProblem& problem, const Storage& storage) {
+  bool found = false;
+  visit_tiles(problem, storage, [&](const Tile&, const Geometry&) { return !(found = true); });
+  return found;
+}
+
+std::vector<Tile> tiles_of(const ChainProblem& problem, const Storage& storage,
+                           const Device& device, std::size_t most) {
+  std::vector<std::pair<double, Tile>> all;
+  visit_tiles(problem, storage, [&](const Tile& tile, const Geometry& g) {
+    all.emplace_back(time_us(problem, storage, tile, g, device), tile);
+    return true;
+  });
+  std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first; });
+  all.resize(std::min(all.size(), most));
+  std::vector<Tile> tiles;
+  for (const auto& one : all) tiles.push_back(one.second);
+  return tiles;
+}
+
+}  // namespace braze::cuda::chain90
