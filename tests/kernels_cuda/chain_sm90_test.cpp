@@ -1,6 +1,6 @@
-// Chains of convolutions as one kernel on the emulated sm_90, in many tiles, against the interpreter
-// in fp32; and their sources, for a real compiler. Numbers are whole and small enough that results
-// between stages are exact.
+// Chains of convolutions as one kernel on the emulated sm_90, in many tiles, against the
+// interpreter in fp32; and their sources, for a real compiler. Numbers are whole and small enough
+// that results between stages are exact.
 #include "kernels/cuda/chain_sm90.hpp"
 
 #include <algorithm>
@@ -51,6 +51,14 @@ ValueId weights(Net& net, const Shape& shape, int nonzeros) {
 
 Net build(const Chain& chain) {
   Net net(chain.seed);
+  std::map<std::size_t, ValueId> others;
+  for (std::size_t i = 0; i < chain.layers.size(); ++i) {
+    const Layer& layer = chain.layers[i];
+    if (layer.plus != Plus::kOther) continue;
+    const Shape shape{chain.x[0], layer.outputs, chain.x[2], chain.x[3]};
+    others[i] = net.unary("o" + std::to_string(i), UnaryFn::kRelu,
+                          net.input("z" + std::to_string(i), shape));
+  }
   const ValueId x = net.unary("x", UnaryFn::kRelu, net.input("in", chain.x));
   ValueId at = x, first = kNoValue;
   for (std::size_t i = 0; i < chain.layers.size(); ++i) {
@@ -58,18 +66,14 @@ Net build(const Chain& chain) {
     const std::string id = std::to_string(i);
     std::vector<double> bias(static_cast<std::size_t>(layer.outputs));
     for (double& one : bias) one = static_cast<double>(net.pick(-3, 3));
-    const ValueId w = weights(net,
-                              {layer.outputs, net.shape(at)[1], layer.window.kernel[0],
-                               layer.window.kernel[1]},
-                              chain.nonzeros);
-    at = net.op("conv" + id, Conv{layer.window, 1},
-                {at, w, net.constant({layer.outputs}, bias)});
+    const ValueId w = weights(
+        net, {layer.outputs, net.shape(at)[1], layer.window.kernel[0], layer.window.kernel[1]},
+        chain.nonzeros);
+    at = net.op("conv" + id, Conv{layer.window, 1}, {at, w, net.constant({layer.outputs}, bias)});
     if (layer.plus != Plus::kNothing) {
       const ValueId operand = layer.plus == Plus::kInput   ? x
                               : layer.plus == Plus::kFirst ? first
-                                                           : net.unary("o" + id, UnaryFn::kRelu,
-                                                                       net.input("z" + id,
-                                                                                 net.shape(at)));
+                                                           : others.at(i);
       at = net.add("add" + id, at, operand);
     }
     if (layer.relu) at = net.unary("relu" + id, UnaryFn::kRelu, at);
@@ -123,8 +127,8 @@ struct Planned {
     kernel = *found;
     problem = read_chain(plan.graph, kernel.group);
     tiles = chain90::tiles_of(
-        problem,
-        chain90::storage_of(problem, plan.graph.value(problem.last().result).dtype), device, 10000);
+        problem, chain90::storage_of(problem, plan.graph.value(problem.last().result).dtype),
+        device, 10000);
   }
 };
 
@@ -171,6 +175,7 @@ void check(const Chain& chain, std::size_t count = 2,
     if (::testing::Test::HasFailure())
       FAIL() << tile.rows << " x " << tile.columns << ", " << tile.teams << " teams of "
              << tile.warpgroups << (tile.resident ? ", weights stay" : "") << "\n"
+             << print(one.graph) << "\n"
              << row.build(one, one.kernels[0]).source;
   }
 }
@@ -189,8 +194,7 @@ TEST(ChainSm90, TwoThreeByThree) {
 
 TEST(ChainSm90, Bottleneck) {
   BRAZE_NEEDS_EMULATOR();
-  const std::vector<Layer> layers = {
-      {64, window2d(1)}, {64}, {256, window2d(1), Plus::kInput}};
+  const std::vector<Layer> layers = {{64, window2d(1)}, {64}, {256, window2d(1), Plus::kInput}};
   check({.x = {1, 256, 12, 11}, .layers = layers}, 4);
   check({.x = {2, 256, 9, 8}, .layers = layers, .dtype = DType::kBFloat16, .nonzeros = 3}, 2);
 }
@@ -201,13 +205,13 @@ TEST(ChainSm90, EveryOrderOfTeamsAndWeights) {
   for (const auto& [teams, warpgroups] : {std::pair{1, 1}, {2, 1}, {3, 1}, {1, 2}, {1, 3}}) {
     for (const bool resident : {true, false}) {
       SCOPED_TRACE(::testing::Message() << teams << " " << warpgroups << " " << resident);
-      check({.x = {1, 72, 20, 16},
-             .layers = {{72, window2d(1)}, {40}, {72, window2d(1), Plus::kInput}},
+      check({.x = {1, 40, 20, 16},
+             .layers = {{72, window2d(1)}, {40, window2d(2, 1)}, {40, window2d(2), Plus::kInput}},
              .seed = static_cast<unsigned>(10 * teams + warpgroups),
              .units = 2},
             1, [t = teams, w = warpgroups, resident](const Tile& tile) {
               return tile.teams == t && tile.warpgroups == w && tile.resident == resident &&
-                     tile.rows * tile.columns > 20 && tile.rows < 10;
+                     tile.rows * tile.columns >= 16 && tile.rows < 10;
             });
     }
   }
@@ -229,11 +233,12 @@ TEST(ChainSm90, StridesOfTheFirst) {
 
 TEST(ChainSm90, OperandsOfEveryKind) {
   BRAZE_NEEDS_EMULATOR();
+  check({.x = {1, 40, 12, 10}, .layers = {{40}, {40}, {40, window2d(3, 1), Plus::kFirst}}});
   check({.x = {1, 40, 12, 10},
-         .layers = {{40}, {40}, {40, window2d(3, 1), Plus::kFirst}}});
-  check({.x = {1, 40, 12, 10},
-         .layers = {{40, window2d(3, 1), Plus::kInput}, {40, window2d(3, 1), Plus::kOther},
-                    {40, window2d(1), Plus::kInput}, {64, window2d(1), Plus::kOther, false}}});
+         .layers = {{40, window2d(3, 1), Plus::kInput},
+                    {40, window2d(3, 1), Plus::kOther},
+                    {40, window2d(1), Plus::kInput},
+                    {64, window2d(1), Plus::kOther, false}}});
 }
 
 TEST(ChainSm90, RandomChains) {
@@ -242,7 +247,7 @@ TEST(ChainSm90, RandomChains) {
   const auto pick = [&random](std::int64_t low, std::int64_t high) {
     return std::uniform_int_distribution<std::int64_t>(low, high)(random);
   };
-  for (unsigned seed = 1; seed <= 24; ++seed) {
+  for (unsigned seed = 1; seed <= 14; ++seed) {
     Chain chain{.x = {pick(1, 2), 8 * pick(1, 12), pick(6, 24), pick(6, 24)}, .seed = seed};
     if (seed % 4 == 0) chain.dtype = DType::kBFloat16, chain.nonzeros = 3;
     chain.units = static_cast<int>(pick(1, 40));
@@ -278,8 +283,7 @@ TEST(ChainSm90, ResultsOfAnotherTypeAndNaN) {
   const ValueId a = net.unary("r", UnaryFn::kRelu, net.conv("a", x, 32, window2d(3, 1)));
   net.output(net.unary("s", UnaryFn::kRelu, net.conv("b", a, 32, window2d(1))));
   lower_precision(net.graph, DType::kFloat16, true);
-  const Plan plan =
-      make_plan(net.graph, cuda_device(90), {FusionLevel::kFull, false}, reluctant());
+  const Plan plan = make_plan(net.graph, cuda_device(90), {FusionLevel::kFull, false}, reluctant());
   const auto found = std::ranges::find_if(
       plan.kernels, [](const KernelPlan& one) { return one.family == "chain_sm90"; });
   ASSERT_NE(found, plan.kernels.end()) << print(plan);
@@ -288,8 +292,8 @@ TEST(ChainSm90, ResultsOfAnotherTypeAndNaN) {
   const Shape shape = plan.graph.value(found->group.inputs[0]).shape;
   std::vector<float> values(static_cast<std::size_t>(element_count(shape)), 1);
   values[40] = std::numeric_limits<float>::quiet_NaN();  // channel 0, row 4, column 4
-  const std::vector<Tensor> got =
-      run_on_gpu(one, chain_sm90(), std::vector{make_tensor<float>(DType::kFloat16, shape, values)});
+  const std::vector<Tensor> got = run_on_gpu(
+      one, chain_sm90(), std::vector{make_tensor<float>(DType::kFloat16, shape, values)});
   const std::vector<float> y = load<float>(got[0]);
   EXPECT_TRUE(std::isnan(y[40]));
   EXPECT_TRUE(std::isnan(y[30])) << "a neighbour";

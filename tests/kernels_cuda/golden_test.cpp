@@ -9,6 +9,9 @@
 
 #include "kernels_cuda/conv_cases.hpp"
 #include "kernels_cuda/representatives.hpp"
+#include "passes/lower_precision.hpp"
+#include "passes/net.hpp"
+#include "plan/make_plan.hpp"
 
 namespace braze::cuda::testing {
 namespace {
@@ -45,6 +48,34 @@ Kernel gemm_kernel(int sm) {
   Plan plan = one_kernel_plan(node.graph, row, node.group, {}, sm);
   plan.kernels[0].candidate = row.family.candidates(node.graph, node.group, plan.device).front();
   return row.build(plan, plan.kernels[0]);
+}
+
+struct ChainPart {
+  std::int64_t outputs, kernel, stride = 1;
+};
+
+/// The chain that a plan makes of convolutions, each with a relu; the last adds the input where
+/// that is as large.
+Kernel chain_kernel(const Shape& shape, const std::vector<ChainPart>& parts, bool residual = false,
+                    DType dtype = DType::kFloat16) {
+  test::Net net;
+  const ValueId x = net.unary("x", UnaryFn::kRelu, net.input("in", shape));
+  ValueId at = x;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const std::string id = std::to_string(i);
+    at = net.conv("conv" + id, at, parts[i].outputs,
+                  test::window2d(parts[i].kernel, parts[i].kernel / 2, parts[i].stride));
+    if (residual && i + 1 == parts.size()) at = net.add("add" + id, at, x);
+    at = net.unary("relu" + id, UnaryFn::kRelu, at);
+  }
+  net.output(at);
+  lower_precision(net.graph, dtype, true);
+  const Plan plan =
+      make_plan(net.graph, cuda_device(90), {FusionLevel::kFull, false}, cuda::registry());
+  for (const KernelPlan& kernel : plan.kernels) {
+    if (kernel.family == "chain_sm90") return cuda::builder(kernel.family)(plan, kernel);
+  }
+  throw std::runtime_error("no chain in " + print(plan));
 }
 
 /// Name of the file and what it holds. Representatives are those of
@@ -86,6 +117,15 @@ std::vector<std::pair<std::string, std::string>> golden() {
   gate.kernel = {1, 1}, gate.begin = gate.end = {0, 0};
   gate.after = 8;
   add("matrix_vector_silu", conv_kernel(matrix_vector(), 90, gate));
+  const Shape image = {32, 64, 56, 56};
+  add("chain_sm90_3x3_1x1", chain_kernel(image, {{64, 3}, {64, 1}}));
+  add("chain_sm90_3x3_1x1_wide", chain_kernel(image, {{64, 3}, {256, 1}}));
+  add("chain_sm90_3x3_3x3_bfloat16",
+      chain_kernel(image, {{64, 3}, {64, 3}}, false, DType::kBFloat16));
+  add("chain_sm90_3x3_3x3_residual", chain_kernel({1, 64, 56, 56}, {{64, 3}, {64, 3}}, true));
+  add("chain_sm90_bottleneck_residual",
+      chain_kernel({8, 256, 56, 56}, {{64, 1}, {64, 3}, {256, 1}}, true));
+  add("chain_sm90_strides_few_channels", chain_kernel({8, 16, 128, 128}, {{24, 3, 2}, {30, 1}}));
   for (const Representative& one : representatives(90)) {
     for (const char* name :
          {"chain_float", "max_pool_float16", "mean_float16", "softmax_float", "linear_float16",

@@ -38,9 +38,9 @@ Support supports_stage(const Graph& graph, const ChainProblem& problem, std::siz
     return Support::no("stride", fmt::format("stride {}x{} of '{}'; takes equal ones up to 8",
                                              stage.stride[0], stage.stride[1], name));
   if (stage.taps() > device::kMostChainTaps)
-    return Support::no("window", fmt::format("filter {}x{} of '{}'; at most {} taps",
-                                             stage.kernel[0], stage.kernel[1], name,
-                                             device::kMostChainTaps));
+    return Support::no("window",
+                       fmt::format("filter {}x{} of '{}'; at most {} taps", stage.kernel[0],
+                                   stage.kernel[1], name, device::kMostChainTaps));
   if (stage.channels > kMostChannels || stage.outputs > kMostChannels)
     return Support::no("channels", fmt::format("'{}' makes {} channels of {}; at most {}", name,
                                                stage.outputs, stage.channels, kMostChannels));
@@ -62,17 +62,17 @@ Support joins(const Graph& graph, const Group& group, const Device& device) {
   Support why;
   const std::optional<ChainProblem> problem = read_chain(graph, group, why);
   if (!problem) return why;
-  if (problem->dtype != DType::kFloat16 && problem->dtype != DType::kBFloat16)
-    return Support::no("dtype", fmt::format("{}; takes float16 and bfloat16",
-                                            to_string(problem->dtype)));
   for (std::size_t i = 0; i < problem->stages.size(); ++i) {
     if (Support stage = supports_stage(graph, *problem, i); !stage.ok) return stage;
   }
+  if (problem->dtype != DType::kFloat16 && problem->dtype != DType::kBFloat16)
+    return Support::no("dtype",
+                       fmt::format("{}; takes float16 and bfloat16", to_string(problem->dtype)));
   if (!group.casts.empty()) return Support::no("casts", "an operand is converted while it is read");
   if (problem->channels % 8 != 0)
-    return Support::no("channels", fmt::format("{} channels of '{}'; takes multiples of 8",
-                                               problem->channels,
-                                               graph.value(problem->input).name));
+    return Support::no("channels",
+                       fmt::format("{} channels of '{}'; takes multiples of 8", problem->channels,
+                                   graph.value(problem->input).name));
   if (problem->batch == 0) return Support::no("empty", "there are no images");
   const Storage storage = storage_of(*problem, result_type(graph, *problem));
   if (!fits(*problem, storage))
@@ -121,8 +121,6 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const double us = std::max(memory_us, other_us) + 0.1 * std::min(memory_us, other_us);
   work.efficiency = flops / (us * 1e-6 * device.flops_fp16);
   work.units = static_cast<double>(block_count(g, tile, device.units));
-  for (std::size_t i = 0; i + 1 < problem.stages.size(); ++i)
-    work.onchip_bytes += cpu::bytes_of(graph, problem.stages[i].result);
   return work;
 }
 

@@ -49,7 +49,8 @@ struct Geometry {
   int phases[2] = {1, 1};                // of the input: rows, columns
   int phase_rows = 0, phase_pitch = 0;   // pixels
   int phase_bytes = 0, plane_bytes = 0;  // of the input
-  int input_slots = 0, steps = 0, weight_slots = 0;
+  int input_slots = 0;                   // of a team
+  int steps = 0, weight_slots = 0;
   int team_bytes = 0, staged = 0, staged_bytes = 0, staged_buffers = 0;
   int shared_bytes = 0;
 

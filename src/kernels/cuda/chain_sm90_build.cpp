@@ -106,13 +106,12 @@ class Builder {
       p.stage[index(i)].e = epilogues.back().parameters();
     }
     Parameters parameters(p);
-    parameters.point(p.y.data,
-                     {Address::Of::kOutput, cpu::output_index(kernel_.group, y), 0});
+    parameters.point(p.y.data, {Address::Of::kOutput, cpu::output_index(kernel_.group, y), 0});
     parameters.point(p.weights, add_constant(result, pack(plan_.graph, problem_, g_)));
     for (std::size_t i = 0; i < epilogues.size(); ++i)
       epilogues[i].point(parameters, p.stage[index(i)].e);
-    TensorMap input = pixels_map(plan_, problem_.input, g_.phase_rows, g_.phase_pitch,
-                                 problem_.stages[0].stride);
+    TensorMap input =
+        pixels_map(plan_, problem_.input, g_.phase_rows, g_.phase_pitch, problem_.stages[0].stride);
     input.at = parameters.offset_of(&p.input);
     input.address = address_of(plan_, kernel_.group, problem_.input, result);
     result.maps.push_back(std::move(input));
@@ -147,6 +146,7 @@ class Builder {
     const ChainStage& first = problem_.stages.front();
     const ChainStage& last = problem_.last();
     p.tiles = to_int(g_.tiles);
+    p.teams = tile_.teams;
     p.tiles_x = to_int(ceil_div(last.out[1], tile_.columns));
     p.tiles_y = to_int(ceil_div(last.out[0], tile_.rows));
     p.stride = to_int(first.stride[0]);
@@ -177,16 +177,15 @@ class Builder {
     if (i > 0) p.from = g_.stages[i - 1].to, p.from_plane = g_.stages[i - 1].to_plane;
     if (i + 1 < problem_.stages.size()) {
       const ChainStage& next = problem_.stages[i + 1];
-      p.zeros = next.taps() > 1 || next.pad[0] != 0 || next.pad[1] != 0 ? 1 : 0;
+      p.zeros = next.taps() > 1 || next.pad[0] != 0 || next.pad[1] != 0 || next.in != next.out;
     }
     const ChainOperand* const held = storage_.held[i];
     if (held != nullptr && held->source.of == ChainSource::Of::kInput) {
       p.held = -1;
       p.held_pitch = g_.phase_pitch;
       const ChainStage& first = problem_.stages.front();
-      p.held_pixel =
-          to_int((g_.stages[0].top + first.pad[0] - s.top) * g_.phase_pitch +
-                 g_.stages[0].left + first.pad[1] - s.left);
+      p.held_pixel = to_int((g_.stages[0].top + first.pad[0] - s.top) * g_.phase_pitch +
+                            g_.stages[0].left + first.pad[1] - s.left);
     } else if (held != nullptr) {
       const StageTile& from = g_.stages[held->source.stage];
       p.held = from.to, p.held_plane = from.to_plane;
@@ -204,9 +203,8 @@ class Builder {
       for (std::int64_t kx = 0; kx < stage.kernel[1]; ++kx, ++tap) {
         const std::int64_t y = ky * stage.dilation[0], x = kx * stage.dilation[1];
         const std::int64_t phase = y % stage.stride[0] * g_.phases[1] + x % stage.stride[1];
-        p.tap_at[tap] =
-            static_cast<short>((i == 0 ? phase * (g_.phase_bytes / kRow) : 0) +
-                               y / stage.stride[0] * pitch + x / stage.stride[1]);
+        p.tap_at[tap] = static_cast<short>((i == 0 ? phase * (g_.phase_bytes / kRow) : 0) +
+                                           y / stage.stride[0] * pitch + x / stage.stride[1]);
       }
     }
   }
@@ -216,8 +214,8 @@ class Builder {
     const Group::Member member = member_of(kernel_.group, stage);
     EpilogueEmitter epilogue(plan_, kernel_, member, result, 1);
     if (const ChainOperand* const held = storage_.held[i]) {
-      epilogue.keep_on_chip(held->id, fmt::format("float x[V]; load_held<{}>(x, at);",
-                                                  device_type(problem_.dtype)));
+      epilogue.keep_on_chip(
+          held->id, fmt::format("float x[V]; load_held<{}>(x, at);", device_type(problem_.dtype)));
     }
     epilogue.add_bias(stage.bias);
     epilogue.add_steps(member);

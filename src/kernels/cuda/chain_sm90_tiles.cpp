@@ -86,9 +86,9 @@ void place_results(Geometry& g, const ChainProblem& problem, const Tile& tile) {
   std::vector<Placed> placed;
   for (std::size_t i = 0; i + 1 < g.stages.size(); ++i) {
     StageTile& s = g.stages[i];
-    const int pixels = std::max(
-        tile.warpgroups * s.pixels,
-        read_end(problem.stages[i + 1], g.stages[i + 1], tile.warpgroups, s.pitch));
+    const int pixels =
+        std::max(tile.warpgroups * s.pixels,
+                 read_end(problem.stages[i + 1], g.stages[i + 1], tile.warpgroups, s.pitch));
     s.to_plane = round_up(pixels * kRow, 1024);
     const int bytes = s.to_plane * s.blocks;
     const auto is_free = [&](int begin) {
@@ -119,23 +119,22 @@ void set_shared(Geometry& g, const Storage& storage, const Tile& tile) {
   }
   const StageTile& first = g.stages.front();
   const bool whole = storage.holds_input() || first.blocks > 1;
-  const int most_slots = std::min(device::kMostChainPlanes, (tile.teams + 1) * first.planes);
+  const int most_slots = std::min(device::kMostChainPlanes / tile.teams, 2 * first.planes);
   g.input_slots = whole ? first.planes : std::min(first.planes, 2);
-  // Teams that share what comes go on together.
-  if (!tile.resident) g.input_slots = tile.teams * first.planes;
   g.weight_slots = tile.resident ? g.steps : std::min(g.steps, 4);
-  if (g.weight_slots > device::kMostChainWeights || g.input_slots > device::kMostChainPlanes) return;
+  if (g.weight_slots > device::kMostChainWeights || g.input_slots > most_slots) return;
   const auto bytes = [&] {
-    return device::kChainBarriers + g.input_slots * g.plane_bytes +
+    return device::kChainBarriers + tile.teams * g.input_slots * g.plane_bytes +
            g.weight_slots * device::kChainWeights + tile.teams * g.team_bytes;
   };
   if (bytes() > kBudget) return;
-  while (g.input_slots < most_slots && bytes() + g.plane_bytes <= kBudget) ++g.input_slots;
   if (last.blocks > 1 && g.staged_buffers == 1 &&
       bytes() + tile.teams * g.staged_bytes <= kBudget) {
     g.staged_buffers = 2;
     g.team_bytes += g.staged_bytes;
   }
+  while (g.input_slots < most_slots && bytes() + tile.teams * g.plane_bytes <= kBudget)
+    ++g.input_slots;
   while (!tile.resident && g.weight_slots < std::min(g.steps, 8) &&
          bytes() + device::kChainWeights <= kBudget)
     ++g.weight_slots;
@@ -170,8 +169,7 @@ Geometry geometry(const ChainProblem& problem, const Storage& storage, const Til
   Geometry g;
   if (!set_stages(g, problem, tile)) return g;
   const ChainStage& last = problem.last();
-  g.tiles =
-      problem.batch * ceil_div(last.out[0], tile.rows) * ceil_div(last.out[1], tile.columns);
+  g.tiles = problem.batch * ceil_div(last.out[0], tile.rows) * ceil_div(last.out[1], tile.columns);
   g.phase_bytes = round_up(g.phase_rows * g.phase_pitch * kRow, 1024);
   g.plane_bytes = g.phases[0] * g.phases[1] * g.phase_bytes;
   place_results(g, problem, tile);
@@ -179,7 +177,7 @@ Geometry geometry(const ChainProblem& problem, const Storage& storage, const Til
   // What is read past the input's last plane is in shared memory, too.
   const int end = read_end(problem.stages[0], g.stages[0], tile.warpgroups, g.phase_pitch) * kRow;
   const int past = std::max(end - g.phase_bytes, 0);
-  if (device::kChainBarriers + g.input_slots * g.plane_bytes + past > g.shared_bytes)
+  if (device::kChainBarriers + tile.teams * g.input_slots * g.plane_bytes + past > g.shared_bytes)
     g.shared_bytes = 0;
   return g;
 }
@@ -224,12 +222,10 @@ double time_us(const ChainProblem& problem, const Storage& storage, const Tile& 
   // Epilogues of some beside products of others take longer; a tile's input that has no place while
   // the one before is worked on is waited for.
   const double contended = alone + 0.4 * epilogues * (together - 1);
-  const bool ahead = g.input_slots >= (tile.teams + 1) * g.stages[0].planes ||
-                     (g.input_slots > g.stages[0].planes && tile.teams == 1);
+  const bool ahead = g.input_slots > g.stages[0].planes;
   const double waited = ahead || tile.teams > 1 ? 0 : 800 + input / part;
-  const double round =
-      std::max({together * products, contended + waited, bytes / part}) +
-      0.1 * std::min(together * products, contended);
+  const double round = std::max({together * products, contended + waited, bytes / part}) +
+                       0.1 * (std::min(together * products, contended) + bytes / part);
   const double begin =
       kStart + (input + (tile.resident ? weights : 4.0 * device::kChainWeights)) / part;
   return (begin + rounds * round + kEnd) / clock * 1e6;

@@ -69,9 +69,9 @@ struct Thread {
   const char* file = nullptr;
   int line = 0;
   Fiber fiber;
-  std::vector<Copy> copies;              // asynchronous, in order
-  std::vector<std::size_t> copy_groups;  // how many copies there were at each commit
-  std::vector<BoxStore> stores;          // by TMA, in order, not done yet
+  std::vector<Copy> copies;               // asynchronous, in order
+  std::vector<std::size_t> copy_groups;   // how many copies there were at each commit
+  std::vector<BoxStore> stores;           // by TMA, in order, not done yet
   std::vector<std::size_t> store_groups;  // likewise
 };
 

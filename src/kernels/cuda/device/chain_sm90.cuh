@@ -58,8 +58,8 @@ struct ChainSm90Tile {
 /// The block's shared memory.
 struct ChainSm90Memory {
   Barrier *weights_full, *weights_empty;  // [slot]
-  Barrier *input_full, *input_empty;      // [slot]
-  unsigned char* input;                   // [slot][phase][pixel][128 bytes], swizzled
+  Barrier *input_full, *input_empty;      // [team][slot]
+  unsigned char* input;                   // [team][slot][phase][pixel][128 bytes], swizzled
   unsigned char* weights;                 // [slot][64 outputs][128 bytes], swizzled
   unsigned char* teams;                   // [team][stage but the last][plane][pixel][128 bytes]
 
@@ -69,7 +69,7 @@ struct ChainSm90Memory {
         input_full(weights_empty + kMostChainWeights),
         input_empty(input_full + kMostChainPlanes),
         input(shared + kChainBarriers),
-        weights(input + p.input_slots * p.plane_bytes),
+        weights(input + p.teams * p.input_slots * p.plane_bytes),
         teams(weights + p.weight_slots * kChainWeights) {}
 };
 
@@ -85,24 +85,39 @@ struct ChainSm90Place {
   }
 };
 
-/// One thread: the input of all tiles of the block, plane by plane.
+/// A team's slots for planes of its input.
+struct ChainSm90Input {
+  Barrier *full, *empty;
+  unsigned char* planes;
+  __device__ __forceinline__ ChainSm90Input(const ChainSm90Parameters& p,
+                                            const ChainSm90Memory& memory, int team)
+      : full(memory.input_full + team * p.input_slots),
+        empty(memory.input_empty + team * p.input_slots),
+        planes(memory.input + team * p.input_slots * p.plane_bytes) {}
+};
+
+/// One thread: the input of all tiles of the block, plane by plane, for all teams in turn.
+template <class Tile>
 __device__ __forceinline__ void chain_load_input(const ChainSm90Parameters& p,
                                                  const ChainSm90Memory& memory) {
   tma_prefetch(&p.input);
   grid_dependency_wait();
   PatchRing ring;
-  for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles;
-       tile += static_cast<int>(gridDim.x)) {
-    const ChainSm90Place at(p, tile);
+  const int blocks = static_cast<int>(gridDim.x);
+  for (int first = static_cast<int>(blockIdx.x); first < p.tiles; first += Tile::kTeams * blocks) {
     for (int plane = 0; plane < p.stage[0].planes; ++plane, ring.next(p.input_slots)) {
-      Barrier* const full = memory.input_full + ring.stage;
-      unsigned char* to = memory.input + ring.stage * p.plane_bytes;
-      barrier_wait(memory.input_empty + ring.stage, ring.parity ^ 1);
-      barrier_arrive_expect(full, p.phases_y * p.phases_x * p.phase_loaded);
-      for (int i = 0; i < p.phases_y; ++i) {
-        for (int j = 0; j < p.phases_x; ++j, to += p.phase_bytes) {
-          tma_load_4d(to, &p.input, full, plane * 64, at.x * p.stride + p.corner_x + j,
-                      at.y * p.stride + p.corner_y + i, at.n);
+      for (int team = 0; team < Tile::kTeams && first + team * blocks < p.tiles; ++team) {
+        const ChainSm90Place at(p, first + team * blocks);
+        const ChainSm90Input input(p, memory, team);
+        Barrier* const full = input.full + ring.stage;
+        unsigned char* to = input.planes + ring.stage * p.plane_bytes;
+        barrier_wait(input.empty + ring.stage, ring.parity ^ 1);
+        barrier_arrive_expect(full, p.phases_y * p.phases_x * p.phase_loaded);
+        for (int i = 0; i < p.phases_y; ++i) {
+          for (int j = 0; j < p.phases_x; ++j, to += p.phase_bytes) {
+            tma_load_4d(to, &p.input, full, plane * 64, at.x * p.stride + p.corner_x + j,
+                        at.y * p.stride + p.corner_y + i, at.n);
+          }
         }
       }
     }
@@ -133,10 +148,11 @@ template <class Tile>
 struct ChainSm90Team {
   int team, warpgroup;     // of the block's; of the team's
   unsigned char* buffers;  // of the team
-  PatchRing input;         // the tile's first plane
-  PatchRing weights;       // the next step's
-  bool first = true;       // of the team's tiles
-  int staged = 0;          // the buffer of the last result that is free
+  ChainSm90Input slots;
+  PatchRing input;    // the tile's first plane
+  PatchRing weights;  // the next step's
+  bool first = true;  // of the team's tiles
+  int staged = 0;     // the buffer of the last result that is free
   ChainSm90Place at;
 
   __device__ __forceinline__ ChainSm90Team(const ChainSm90Parameters& p,
@@ -144,13 +160,12 @@ struct ChainSm90Team {
       : team(group / Tile::kTeamWarpgroups),
         warpgroup(group % Tile::kTeamWarpgroups),
         buffers(memory.teams + team * p.team_bytes),
+        slots(p, memory, team),
         at(p, 0) {}
   __device__ __forceinline__ void sync() const {
     bar_sync(1 + static_cast<u32>(team), Tile::kTeamThreads);
   }
-  __device__ __forceinline__ bool leads() const {
-    return threadIdx.x % Tile::kTeamThreads == 0;
-  }
+  __device__ __forceinline__ bool leads() const { return threadIdx.x % Tile::kTeamThreads == 0; }
   /// A warp has read a step's weights.
   __device__ __forceinline__ void pass_weights(const ChainSm90Parameters& p,
                                                const ChainSm90Memory& memory) {
@@ -162,16 +177,17 @@ struct ChainSm90Team {
 
 /// acc = the sum of stage i for 64 output channels.
 template <class Tile, int i>
-__device__ __forceinline__ void chain_multiply(
-    float (&acc)[Tile::template Stage<i>::kRegisters], const ChainSm90Parameters& p,
-    const ChainSm90Memory& memory, ChainSm90Team<Tile>& team, int block) {
+__device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage<i>::kRegisters],
+                                               const ChainSm90Parameters& p,
+                                               const ChainSm90Memory& memory,
+                                               ChainSm90Team<Tile>& team, int block) {
   using Stage = typename Tile::template Stage<i>;
   // Does anybody wait for what a step has read?
   constexpr bool kWaits = !Tile::kResident || i == 0;
   const ChainSm90StageParameters& s = p.stage[i < Tile::kStages - 1 ? i : kMostChainStages - 1];
   const u32 group_bytes = static_cast<u32>(s.group_bytes);
   const u64 all_weights = matrix_descriptor<128>(shared_address(memory.weights));
-  const unsigned char* const from = i == 0 ? memory.input : team.buffers + s.from;
+  const unsigned char* const from = i == 0 ? team.slots.planes : team.buffers + s.from;
   const u64 all_pixels = matrix_descriptor<128>(shared_address(from), group_bytes) +
                          team.warpgroup * (Stage::kPixels / 8) * (s.group_bytes / 16);
   const bool last_reads = block + 1 == s.blocks && !Tile::kHoldsInput;
@@ -184,7 +200,7 @@ __device__ __forceinline__ void chain_multiply(
   wgmma_registers(acc);
   for (int step = 0; step < steps; ++step) {
     if constexpr (i == 0) {
-      if (tap == 0 && block == 0) barrier_wait(memory.input_full + input.stage, input.parity);
+      if (tap == 0 && block == 0) barrier_wait(team.slots.full + input.stage, input.parity);
     }
     if (!Tile::kResident || team.first)
       barrier_wait(memory.weights_full + team.weights.stage, team.weights.parity);
@@ -209,7 +225,7 @@ __device__ __forceinline__ void chain_multiply(
     if (++tap == s.taps) {
       tap = 0, ++plane;
       if constexpr (i == 0) {
-        if (last_reads) read_input = memory.input_empty + input.stage;
+        if (last_reads) read_input = team.slots.empty + input.stage;
         input.next(p.input_slots);
       }
     }
@@ -323,18 +339,20 @@ __device__ __forceinline__ void chain_words(u32 (&words)[4], const ChainSm90Part
 
 /// The plane of the held operand for 64 channels.
 template <class Tile>
-__device__ __forceinline__ const unsigned char* chain_held_plane(
-    const ChainSm90Parameters& p, const ChainSm90Memory& memory, const ChainSm90Team<Tile>& team,
-    const ChainSm90StageParameters& s, int block) {
+__device__ __forceinline__ const unsigned char* chain_held_plane(const ChainSm90Parameters& p,
+                                                                 const ChainSm90Memory& memory,
+                                                                 const ChainSm90Team<Tile>& team,
+                                                                 const ChainSm90StageParameters& s,
+                                                                 int block) {
   if (s.held >= 0) return team.buffers + s.held + block * s.held_plane;
-  return memory.input + (team.input.stage + block) % p.input_slots * p.plane_bytes;
+  return team.slots.planes + (team.input.stage + block) % p.input_slots * p.plane_bytes;
 }
 
 /// A stage that is read by others: its tile to shared memory.
 template <class Tile, int i>
-__device__ __forceinline__ void chain_keep(
-    const ChainSm90Part<Tile, i>& part, const float (&acc)[Tile::template Stage<i>::kRegisters],
-    unsigned char* plane, const unsigned char* held_plane) {
+__device__ __forceinline__ void chain_keep(const ChainSm90Part<Tile, i>& part,
+                                           const float (&acc)[Tile::template Stage<i>::kRegisters],
+                                           unsigned char* plane, const unsigned char* held_plane) {
   constexpr int kCount = Tile::template Stage<i>::kPixels / 16;
   const ChainSm90StageParameters& s = part.s;
   BRAZE_UNROLL
@@ -343,8 +361,8 @@ __device__ __forceinline__ void chain_keep(
     chain_words<Tile, i>(words, part, acc, held_plane, j);
     stmatrix_x4_trans(plane + part.unit(part.address_pixel(j)), words);
   }
-  const bool cut = part.y < 0 || part.x < 0 || part.y + s.rows > s.height ||
-                   part.x + s.columns > s.width;
+  const bool cut =
+      part.y < 0 || part.x < 0 || part.y + s.rows > s.height || part.x + s.columns > s.width;
   if (s.zeros == 0 || !cut) return;
   __syncwarp();
   for (int j = 0; j < kCount; ++j) {
@@ -450,7 +468,7 @@ __device__ __forceinline__ void chain_tile(const ChainSm90Parameters& p,
     __syncwarp();
     PatchRing ring = team.input;
     for (int plane = 0; plane < p.stage[0].planes; ++plane, ring.next(p.input_slots))
-      conv_sm90_release(memory.input_empty + ring.stage);
+      conv_sm90_release(team.slots.empty + ring.stage);
   }
 }
 
@@ -461,14 +479,13 @@ __device__ __forceinline__ void chain_compute(const ChainSm90Parameters& p,
   ChainSm90Team<Tile> team(p, memory, group);
   const int blocks = static_cast<int>(gridDim.x), planes = p.stage[0].planes;
   grid_dependency_wait();
-  team.input.skip(team.team * planes, p.input_slots);
   for (int first = static_cast<int>(blockIdx.x); first < p.tiles;
        first += Tile::kTeams * blocks, team.first = false) {
     const int tile = first + team.team * blocks;
     if (tile < p.tiles) {
       team.at = ChainSm90Place(p, tile);
       chain_tile<Tile, Result, kStore>(p, memory, team);
-      team.input.skip(Tile::kTeams * planes, p.input_slots);
+      team.input.skip(planes, p.input_slots);
     } else if constexpr (!Tile::kResident) {
       for (int step = 0; step < p.steps; ++step) team.pass_weights(p, memory);
     }
@@ -490,7 +507,7 @@ __device__ __forceinline__ void chain_sm90(const ChainSm90Parameters& p) {
       barrier_init(memory.weights_full + slot, 1);
       barrier_init(memory.weights_empty + slot, 4 * Tile::kWarpgroups);
     }
-    for (int slot = 0; slot < p.input_slots; ++slot) {
+    for (int slot = 0; slot < Tile::kTeams * p.input_slots; ++slot) {
       barrier_init(memory.input_full + slot, 1);
       barrier_init(memory.input_empty + slot, 4 * Tile::kTeamWarpgroups);
     }
@@ -500,7 +517,7 @@ __device__ __forceinline__ void chain_sm90(const ChainSm90Parameters& p) {
   if (warp >= kLoader / 32) {
     if constexpr (Tile::kWarpgroups > 1) registers_down<Tile::kLoadRegisters>();
     if (threadIdx.x == kLoader) chain_load_weights<Tile>(p, memory);
-    if (threadIdx.x == kLoader + 32) chain_load_input(p, memory);
+    if (threadIdx.x == kLoader + 32) chain_load_input<Tile>(p, memory);
   } else {
     if constexpr (Tile::kWarpgroups > 1) registers_up<Tile::kMathRegisters>();
     chain_compute<Tile, Result, kStore>(p, memory, warp / 4);

@@ -17,32 +17,32 @@ inline constexpr int kChainBarriers = 1024;
 /// memory too. Planes are 64 channels of all pixels.
 struct ChainSm90StageParameters {
   EpilogueParameters e;
-  int planes, taps;       // of what it reads; of its filter
-  int blocks, channels;   // of its result: 64 channels each; all
-  int group_bytes;        // from 8 pixels to the next 8, of what it reads
-  int pitch;              // of its result
-  int pitch_inverse;      // (n * pitch_inverse) >> 20 = n / pitch
-  int rows, columns;      // of its result
-  int height, width;      // of an image of its result
-  int top, left;          // rows and columns of its tile before the last stage's
-  int zeros;              // beyond the image its result is read, as zeros
-  int from, from_plane;   // bytes: where it reads in the team's buffers (but the first stage)
-  int to, to_plane;       // where it writes (but the last)
-  int held, held_plane;   // where an operand lies in the team's buffers, or -1: in the input's
+  int planes, taps;            // of what it reads; of its filter
+  int blocks, channels;        // of its result: 64 channels each; all
+  int group_bytes;             // from 8 pixels to the next 8, of what it reads
+  int pitch;                   // of its result
+  int pitch_inverse;           // (n * pitch_inverse) >> 20 = n / pitch
+  int rows, columns;           // of its result
+  int height, width;           // of an image of its result
+  int top, left;               // rows and columns of its tile before the last stage's
+  int zeros;                   // beyond the image its result is read, as zeros
+  int from, from_plane;        // bytes: where it reads in the team's buffers (but the first stage)
+  int to, to_plane;            // where it writes (but the last)
+  int held, held_plane;        // where an operand lies in the team's buffers, or -1: in the input's
   int held_pitch, held_pixel;  // from row to row; of the tile's first pixel
   short tap_at[kMostChainTaps];  // pixels from the first one of what it reads
 };
 
 struct ChainSm90Parameters {
-  EncodedTensorMap input;   // [n, y, x, c] tiled: a phase of a plane
-  EncodedTensorMap output;  // [n, y, x, c] tiled: the last stage's tile, 64 channels
+  EncodedTensorMap input;        // [n, y, x, c] tiled: a phase of a plane
+  EncodedTensorMap output;       // [n, y, x, c] tiled: the last stage's tile, 64 channels
   const unsigned char* weights;  // [stage][64 outputs, plane, tap] of kChainWeights, swizzled
   OutputParameters y;
   ChainSm90StageParameters stage[kMostChainStages];
-  int tiles, tiles_x, tiles_y;
+  int tiles, tiles_x, tiles_y, teams;
   int stride, corner_y, corner_x;  // input position of the last result's first pixel
-  int phases_y, phases_x;  // of the input; phase (i, j): positions i, j past the strides
-  int phase_bytes, phase_loaded, plane_bytes, input_slots;
+  int phases_y, phases_x;          // of the input; phase (i, j): positions i, j past the strides
+  int phase_bytes, phase_loaded, plane_bytes, input_slots;  // slots: of a team
   int steps, weight_slots;
   int team_bytes, staged, staged_bytes, staged_buffers;  // of a team's memory; the last result's
 };

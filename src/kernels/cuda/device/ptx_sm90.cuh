@@ -161,9 +161,9 @@ __device__ __forceinline__ void tma_load_im2col(void* to, const void* map, Barri
       : "memory");
 }
 
-/// The box at (c, x, y, n) from shared memory to a tiled map over [n, y, x, c]; what lies outside of
-/// the tensor is left out. Threads' stores to the box come before, then async_fence() by each, then
-/// a barrier.
+/// The box at (c, x, y, n) from shared memory to a tiled map over [n, y, x, c]; what lies outside
+/// of the tensor is left out. Threads' stores to the box come before, then async_fence() by each,
+/// then a barrier.
 __device__ __forceinline__ void tma_store_4d(const void* map, const void* from, int c, int x, int y,
                                              int n) {
   asm volatile(
