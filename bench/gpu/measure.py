@@ -3,7 +3,7 @@
 
 A case: {"file", "dims": {NAME: VALUE}, "precision", "backend", "device", "braze": program,
 "rounds", "seconds" of timing in each round, "model_io": whether to try the model's own inputs and
-outputs as well}. Answers are compared first. Then Braze, the peers, Braze, the peers, ...: each
+outputs as well, "fusions": whether to time --fusion epilogue too}. Answers are compared first. Then Braze, the peers, Braze, the peers, ...: each
 time is the median over the rounds of the medians in a round.
 """
 import gc
@@ -91,10 +91,10 @@ def peers_of(model, feeds, device, precision):
 class Braze:
     """With inputs and outputs as the model has them, or channels-last and in the compute type."""
 
-    def __init__(self, case, native):
+    def __init__(self, case, native, more=()):
         self.native, self.precision = native, case["precision"]
         options = ["--device", case["device"], "--precision", self.precision,
-                   "--backend", case["backend"]]
+                   "--backend", case["backend"], *more]
         if native:
             options += ["--io-layout", "nhwc", "--io-dtype", "compute"]
         self.braze = peer.Braze(case["braze"], case["file"], 0, case["dims"], options,
@@ -158,6 +158,8 @@ def measure(case):
     braze = {"braze": Braze(case, native=True)}
     if case["model_io"]:
         braze["braze, model i/o"] = Braze(case, native=False)
+    if case.get("fusions"):
+        braze["braze, epilogue"] = Braze(case, native=True, more=["--fusion", "epilogue"])
 
     runs = {f"{name} {i}": variant.run for name, variants in peers.items()
             for i, variant in enumerate(variants)}
@@ -181,7 +183,9 @@ def times_of(braze, peers, case):
     iterations = max(50, min(2000, int(case["seconds"] / quick)))
     runners = {(name, i): lambda one=variant: statistics.median(one.times(iterations))
                for name, variants in peers.items() for i, variant in enumerate(variants)}
-    runners[("braze", 0)] = lambda: braze["braze"].bench(iterations)["median_us"]
+    for name, one in braze.items():
+        if name != "braze, model i/o":
+            runners[(name, 0)] = lambda one=one: one.bench(iterations)["median_us"]
     taken = {key: [] for key in runners}
     for _ in range(case["rounds"]):
         for key, run in reversed(runners.items()):

@@ -77,6 +77,8 @@ def arguments(description, output):
     parser.add_argument("--timeout", type=float, default=240, help="seconds for one case")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.3, help="of timing in each round")
+    parser.add_argument("--resume", action="store_true",
+                        help="keep the rows of the last run's OUTPUT.json and run what is not in it")
     parser.add_argument("--folder", type=pathlib.Path, help="to keep generated networks in")
     parser.add_argument("--output", type=pathlib.Path, default=ROOT / "bench/results" / output)
     return parser
@@ -142,13 +144,26 @@ def program_of(path):
     return str((path / "bin" / "braze" if path.is_dir() else path).resolve())
 
 
-def run(title, what, cases, args, model_io):
-    """Runs the selected cases in their order and writes the report after each. The exit code."""
+KNOWN = ("name", "batch", "precision", "backend")
+
+
+def finished(output):
+    """Rows of an earlier run, by case, that need not be measured again."""
+    file = output.with_suffix(".json")
+    rows = json.loads(file.read_text())["cases"] if file.exists() else []
+    return {tuple(row[key] for key in KNOWN): row for row in rows if "failed" not in row}
+
+
+def run(title, what, cases, args, model_io, fusions=False, table=(HEAD, line)):
+    """Runs the selected cases in their order and writes the report after each. The exit code.
+    `fusions`: times --fusion epilogue too. `table`: its head, and what makes a line of a row."""
     deadline = time.monotonic() + 60 * args.minutes
     cases, facts = select(cases, args), about(args)
-    lines = [row.format(what=what) for row in HEAD]
+    head, line_of = table
+    lines = [row.format(what=what) for row in head]
     print("\n".join(lines), flush=True)
     rows, left = [], [f"{c['name']} N={c['batch']} {c['precision']} {c['backend']}" for c in cases]
+    done = finished(args.output) if args.resume else {}
 
     def report():
         tail = ["", f"Not run: {'; '.join(left) or 'nothing'}."]
@@ -157,17 +172,20 @@ def run(title, what, cases, args, model_io):
 
     def measure_all(folder, worker):
         for case in cases:
-            remaining = deadline - time.monotonic()
-            if remaining < 5:
-                break
-            job = {"file": str(case["make"](folder)), "dims": case["dims"],
-                   "precision": case["precision"], "backend": case["backend"],
-                   "device": args.device, "braze": program_of(args.braze),
-                   "rounds": args.rounds, "seconds": args.seconds, "model_io": model_io}
-            row = worker.measure(job, min(args.timeout, remaining))
-            known = ("name", "batch", "precision", "backend")
-            rows.append({key: case[key] for key in known} | row)
-            lines.append(line(case, row))
+            known = {key: case[key] for key in KNOWN}
+            row = done.get(tuple(known.values()))
+            if row is None:
+                remaining = deadline - time.monotonic()
+                if remaining < 5:
+                    break
+                job = {"file": str(case["make"](folder)), "dims": case["dims"],
+                       "precision": case["precision"], "backend": case["backend"],
+                       "device": args.device, "braze": program_of(args.braze),
+                       "rounds": args.rounds, "seconds": args.seconds, "model_io": model_io,
+                       "fusions": fusions}
+                row = known | worker.measure(job, min(args.timeout, remaining))
+            rows.append(row)
+            lines.append(line_of(case, row))
             left.pop(0)
             print(lines[-1], flush=True)
             report()

@@ -124,7 +124,7 @@ TEST(ChainSm90, WhatItDoesNotTake) {
   expect_refused(two({8, 64, 56, 56}, 64, three, window2d(3, 1, 2)).plan(), "stride",
                  "only the first");
   expect_refused(two({8, 65, 56, 56}, 64, three, one).plan(), "channels", "multiples of 8");
-  expect_refused(two({8, 64, 56, 56}, 1024, three, one).plan(), "channels", "at most 512");
+  expect_refused(two({8, 64, 56, 56}, 1032, three, one).plan(), "channels", "at most 1024");
   expect_refused(two({1, 64, 56, 56}, 64, window2d(9, 4), one).plan(), "window", "49 taps");
   Window far = window2d(7, 24);
   far.dilations = {8, 8};

@@ -60,7 +60,8 @@ cuda::Kernel kernel_of(const std::string& body, unsigned threads, unsigned share
   parameters.point(block.out, {cuda::Address::Of::kOutput, 0, 0});
   for (std::size_t i = 0; i < maps.size(); ++i) {
     maps[i].at = parameters.offset_of(block.maps[i]);
-    maps[i].address.of = cuda::Address::Of::kInput;
+    if (maps[i].address.of == cuda::Address::Of::kNull)
+      maps[i].address.of = cuda::Address::Of::kInput;
   }
   parameters.move_to(kernel);
   kernel.maps = std::move(maps);
@@ -210,6 +211,58 @@ TEST(SimtSm90, BoxesAreSwizzledAndZeroOutside) {
         ASSERT_EQ(out[at / 4], want) << swizzle << " " << row << " " << i;
       }
   }
+}
+
+/// A box of 2 x 3 pixels of 32 floats, written by the threads and stored at (x, y) of 5 x 4 pixels;
+/// then `after`.
+cuda::Kernel store_of(const std::string& place, const std::string& after) {
+  auto map = tiled({32, 5, 4, 1}, {128, 640, 2560}, {32, 3, 2, 1}, 128);
+  map.address.of = cuda::Address::Of::kOutput;
+  return kernel_of(R"(
+      float* const box = reinterpret_cast<float*>(shared + 1024);
+      for (int i = 0; i < 6; ++i)
+        box[(i * 128 + ((thread / 4 ^ i % 8) * 16)) / 4 + thread % 4] = 32 * i + thread;
+      async_fence();
+      __syncthreads();
+      if (thread == 0) {
+        tma_store_4d(&p.maps[0], shared + 1024, 0, )" +
+                       place + R"(, 0);
+        bulk_store_commit();
+      }
+      )" + after,
+                   32, 2048, {map});
+}
+
+TEST(SimtSm90, StoresLeaveOutWhatIsOutside) {
+  BRAZE_NEEDS_EMULATOR();
+  for (const auto& [x, y] : {std::pair{1, 1}, {3, 3}, {-2, -1}}) {
+    const auto kernel = store_of(std::to_string(x) + ", " + std::to_string(y),
+                                 "if (thread == 0) bulk_store_wait_read<0>();");
+    const auto out = run_orders(kernel, {0}, 5 * 4 * 32)[0];
+    for (int pixel = 0; pixel < 20; ++pixel) {
+      const int column = pixel % 5 - x, row = pixel / 5 - y;
+      const bool stored = column >= 0 && column < 3 && row >= 0 && row < 2;
+      for (int c = 0; c < 32; ++c) {
+        const float got = out[static_cast<std::size_t>(pixel * 32 + c)];
+        if (stored)
+          ASSERT_EQ(got, static_cast<float>(32 * (row * 3 + column) + c)) << pixel << " " << c;
+        else
+          ASSERT_TRUE(std::isnan(got)) << pixel;
+      }
+    }
+  }
+}
+
+TEST(SimtFinds, StoresThatAreNotWaitedFor) {
+  BRAZE_NEEDS_EMULATOR();
+  EXPECT_THAT(error_of_kernel(store_of("0, 0", "")),
+              HasSubstr("ends before its stores by TMA have read shared memory"));
+  // The box is written again before it has been read.
+  const auto late = store_of("0, 0", R"(
+      __syncthreads();
+      for (int i = 0; i < 6; ++i) box[32 * i + thread] = -1;
+      if (thread == 0) bulk_store_wait_read<0>();)");
+  EXPECT_EQ(run_orders(late, {0}, 640)[0][0], -1);
 }
 
 TEST(SimtSm90, Im2colWalksOverPixels) {

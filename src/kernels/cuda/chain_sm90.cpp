@@ -14,7 +14,7 @@ namespace {
 using namespace chain90;
 
 constexpr std::size_t kMostCandidates = 12;
-constexpr std::int64_t kMostChannels = 512;
+constexpr std::int64_t kMostChannels = 1024;
 
 DType result_type(const Graph& graph, const ChainProblem& problem) {
   return graph.value(problem.last().result).dtype;

@@ -225,9 +225,11 @@ double time_us(const ChainProblem& problem, const Storage& storage, const Tile& 
   const bool ahead = g.input_slots > g.stages[0].planes;
   const double waited = ahead || tile.teams > 1 ? 0 : 800 + input / part;
   const double round = std::max({together * products, contended + waited, bytes / part}) +
-                       0.1 * (std::min(together * products, contended) + bytes / part);
-  const double begin =
-      kStart + (input + (tile.resident ? weights : 4.0 * device::kChainWeights)) / part;
+                       0.1 * std::min(together * products, contended) + 0.2 * bytes / part;
+  // Products begin when the first weights are there, and those that stay come during the first
+  // tile.
+  const double first = tile.resident ? std::max(0.0, weights / part - 0.7 * round) : 0;
+  const double begin = kStart + (input + 2.0 * device::kChainWeights) / part + first;
   return (begin + rounds * round + kEnd) / clock * 1e6;
 }
 
