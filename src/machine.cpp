@@ -94,6 +94,7 @@ Machine select_machine(const Options& options) {
   Machine machine;
   if (name == "cpu") {
     machine.device = cpu_device(options.threads);
+    machine.device.max_error = options.max_error;
     machine.registry = cpu::registry();
     machine.name =
         fmt::format("{}, {} threads, {}", cpu_model(), machine.device.units, machine.device.isa);
@@ -129,6 +130,7 @@ Machine select_machine(const Options& options) {
          name);
   }
   machine.device.tf32 = options.precision == Precision::kTf32;
+  machine.device.max_error = options.max_error;
   return machine;
 }
 
@@ -146,6 +148,7 @@ Machine machine_of_engine(const Device& planned, const Options& options) {
          "model again for it",
          planned.sm, mine.device, machine.device.sm);
   machine.device.tf32 = planned.tf32;
+  machine.device.max_error = planned.max_error;
   if (options.plan_only && planned.kind == DeviceKind::kCuda) {
     machine.device.name = planned.name;
     machine.device.units = planned.units;

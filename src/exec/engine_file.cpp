@@ -107,7 +107,9 @@ Plan read_checked(const std::shared_ptr<const MappedFile>& mapped) {
   const BlobReader blobs(body.subspan(std::min(aligned(json.size()), body.size())), mapped);
   Plan plan = read_plan(Json::from_cbor(text, text + json.size()), blobs);
   if (plan.device.kind == DeviceKind::kCpu) {
-    check_plan(plan, cpu_device(1), cpu::registry());
+    Device device = cpu_device(1);
+    device.max_error = plan.device.max_error;
+    check_plan(plan, device, cpu::registry());
   } else {
     Device device = cuda_device(plan.device.sm);
     device.units = plan.device.units;

@@ -91,6 +91,7 @@ Json to_json(const KernelPlan& kernel) {
           {"casts", kernel.group.casts},
           {"outputs", kernel.group.outputs},
           {"candidate", list(kernel.candidate.parameters, parameter)},
+          {"algorithm", kernel.candidate.algorithm},
           {"flops", kernel.work.flops},
           {"dram_bytes", kernel.work.dram_bytes},
           {"onchip_bytes", kernel.work.onchip_bytes},
@@ -203,6 +204,7 @@ class PlanReader {
     device.sm = get<int>(json, "sm");
     device.units = get<int>(json, "units");
     device.tf32 = get<bool>(json, "tf32");
+    device.max_error = get<double>(json, "max_error");
   }
 
   void read_kernel(const Json& json) {
@@ -224,6 +226,7 @@ class PlanReader {
       kernel.candidate.parameters.push_back(
           {get<std::string>(one, "name"), get<std::int64_t>(one, "value")});
     }
+    kernel.candidate.algorithm = get<std::string>(json, "algorithm");
     kernel.work = {get<double>(json, "flops"), get<double>(json, "dram_bytes"),
                    get<double>(json, "onchip_bytes"), get<double>(json, "efficiency")};
     kernel.est_us = get<double>(json, "est_us");
@@ -301,7 +304,8 @@ Json to_json(const Plan& plan, BlobWriter& blobs) {
            {{"name", plan.device.name},
             {"sm", plan.device.sm},
             {"units", plan.device.units},
-            {"tf32", plan.device.tf32}}},
+            {"tf32", plan.device.tf32},
+            {"max_error", plan.device.max_error}}},
           {"fusion", static_cast<int>(plan.options.fusion)},
           {"nhwc_io", plan.options.nhwc_io},
           {"placements",

@@ -100,7 +100,7 @@ class Former {
     std::string reasons;
     for (const KernelFamily& row : registry_) {
       const Support support = row.supports(graph_, node, plan_.device);
-      if (support.ok) return row;
+      if (support.ok && (row.pays == nullptr || row.pays(graph_, node, plan_.device).ok)) return row;
       if (!support.reason.empty()) reasons += fmt::format("; {}: {}", row.name, support.reason);
     }
     fail(ErrorCode::kUnsupported, "no kernel on {} runs node '{}' ({}){}", plan_.device.name,
@@ -113,6 +113,8 @@ class Former {
       if (row.name == taken.name) return;
       if (!row.wanted) continue;
       Support support = row.supports(graph_, graph_.node(anchor), plan_.device);
+      if (support.ok && row.pays != nullptr)
+        support = row.pays(graph_, graph_.node(anchor), plan_.device);
       if (support.reason.empty()) continue;
       plan_.not_fused.push_back(
           {{graph_.node(anchor).id}, std::move(support.rule), std::move(support.reason)});

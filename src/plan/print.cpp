@@ -72,6 +72,7 @@ std::string describe(const Plan& plan, const KernelPlan& kernel) {
     if (!member.epilogue.empty())
       text += fmt::format("{} {}", kernel.group.single() ? ";" : "", print(member.epilogue));
   }
+  if (!kernel.candidate.algorithm.empty()) text += fmt::format("; {}", kernel.candidate.algorithm);
   for (const Candidate::Parameter& parameter : kernel.candidate.parameters)
     text += fmt::format("; {} {}", parameter.name, parameter.value);
   if (kernel.stream != 0) text += fmt::format("; stream {}", kernel.stream);

@@ -30,7 +30,9 @@ struct Device {
   double launch_us = 0;   // CPU: waking the workers for a parallel loop; CUDA: one graph node
   double barrier_us = 0;  // grid-wide barrier inside a kernel
   bool tf32 = false;      // CUDA: fp32 products may be rounded to tf32 (--precision tf32)
-  std::string isa;        // CPU: Highway target that will run, e.g. "AVX3"; "" on CUDA
+  double max_error = 1e-4;  // largest error of an output, as a fraction of its range, that a faster
+                            // algorithm may bring
+  std::string isa;          // CPU: Highway target that will run, e.g. "AVX3"; "" on CUDA
 };
 
 /// The CPU this process runs on, with `threads` workers (0: all it may use). Read from the machine;

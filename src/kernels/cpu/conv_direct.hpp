@@ -55,6 +55,13 @@ struct ConvTile {
 };
 using ConvTileFn = void (*)(const ConvTile&);
 
+inline constexpr std::int64_t kConvLine = 16;  // floats of a cache line
+/// Multiple of a line, and an odd one, so that consecutive planes do not fall into the same few
+/// sets of the cache.
+constexpr std::int64_t conv_spread(std::int64_t floats) {
+  return ((floats + kConvLine - 1) / kConvLine | 1) * kConvLine;
+}
+
 inline constexpr int kConvMaxVectors = 6;
 inline constexpr int kConvMaxBroadcasts = 14;
 
@@ -100,6 +107,10 @@ struct ConvBlock {
       0;  // of its weights in a group's packed image; its bias follows all weights, at bias_offset
   std::int64_t bias_offset = 0;
 };
+
+/// Blocks of all `outputs` channels along vectors, `vectors` of them side by side.
+std::vector<ConvBlock> conv_channel_blocks(std::int64_t outputs, int vectors,
+                                           const ConvTiles& tiles);
 
 /// Where taps point, and the order there.
 enum class ConvSource : std::uint8_t {

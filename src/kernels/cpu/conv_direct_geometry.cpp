@@ -11,18 +11,13 @@
 namespace braze::cpu {
 namespace {
 
-constexpr std::int64_t kLine = 16;  // floats of a cache line
+constexpr std::int64_t kLine = kConvLine;
 
 std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return ceil_div(n, multiple) * multiple;
 }
 
-/// Multiple of a line, and an odd one, so that consecutive planes do not fall into the same few
-/// sets of the cache.
-std::int64_t spread(std::int64_t floats) {
-  const std::int64_t lines = ceil_div(floats, kLine);
-  return (lines | 1) * kLine;
-}
+std::int64_t spread(std::int64_t floats) { return conv_spread(floats); }
 
 /// An image with one channel is in channels-last order too.
 Image normalised(Image image) {
@@ -226,29 +221,23 @@ void choose_segment(ConvGeometry& g, const Device& device, int lanes, std::int64
   size_ring(g, lanes);
 }
 
-void add_block(ConvGeometry& g, ConvBlock block) {
-  block.first = g.blocks.empty() ? 0 : g.blocks.back().first + g.blocks.back().count;
-  block.count = std::min(block.width, g.outputs - block.first);
-  g.blocks.push_back(block);
+/// Appends a block that begins where the last one ends.
+void add_block(std::vector<ConvBlock>& blocks, std::int64_t outputs, ConvBlock block) {
+  block.first = blocks.empty() ? 0 : blocks.back().first + blocks.back().count;
+  block.count = std::min(block.width, outputs - block.first);
+  blocks.push_back(block);
 }
 
 void cut_channels(ConvGeometry& g, const ConvTiles& tiles) {
   const std::int64_t lanes = tiles.lanes;
   if (g.vector == ConvVector::kChannels) {
-    const std::int64_t rest = g.outputs % lanes;
-    const bool half = tiles.half[1][1] != nullptr && rest > 0 && rest <= lanes / 2;
-    std::int64_t vectors = half ? g.outputs / lanes : ceil_div(g.outputs, lanes);
-    while (vectors > 0) {
-      const int taken = static_cast<int>(std::min<std::int64_t>(vectors, g.vectors));
-      add_block(g, {.vectors = taken, .width = taken * lanes});
-      vectors -= taken;
-    }
-    if (half) add_block(g, {.vectors = 1, .half = true, .width = lanes / 2});
+    g.blocks = conv_channel_blocks(g.outputs, g.vectors, tiles);
   } else {
     const int most = tiles.broadcasts(g.segment > lanes ? std::min(g.vectors, 2) : 1);
     const std::int64_t count = ceil_div(g.outputs, most);
     for (std::int64_t i = 0; i < count; ++i) {
-      add_block(g, {.width = g.outputs / count + (i < g.outputs % count ? 1 : 0)});
+      add_block(g.blocks, g.outputs,
+                {.width = g.outputs / count + (i < g.outputs % count ? 1 : 0)});
     }
   }
   g.buffer_step = spread(round_up(g.segment, lanes));
@@ -266,6 +255,22 @@ void cut_channels(ConvGeometry& g, const ConvTiles& tiles) {
 }
 
 }  // namespace
+
+std::vector<ConvBlock> conv_channel_blocks(std::int64_t outputs, int vectors,
+                                           const ConvTiles& tiles) {
+  std::vector<ConvBlock> blocks;
+  const std::int64_t lanes = tiles.lanes;
+  const std::int64_t rest = outputs % lanes;
+  const bool half = tiles.half[1][1] != nullptr && rest > 0 && rest <= lanes / 2;
+  std::int64_t left = half ? outputs / lanes : ceil_div(outputs, lanes);
+  while (left > 0) {
+    const int taken = static_cast<int>(std::min<std::int64_t>(left, vectors));
+    add_block(blocks, outputs, {.vectors = taken, .width = taken * lanes});
+    left -= taken;
+  }
+  if (half) add_block(blocks, outputs, {.vectors = 1, .half = true, .width = lanes / 2});
+  return blocks;
+}
 
 ConvGeometry conv_geometry(const Plan& plan, const KernelPlan& kernel, const ConvChoice& choice) {
   ConvGeometry g;

@@ -13,6 +13,7 @@ struct Row {
 };
 
 Row conv_direct();     // dense and grouped Conv, 1-D to 3-D: implicit GEMM on packed weights
+Row conv_winograd();   // 3x3 Conv at stride 1: Winograd F(4x4,3x3) and F(2x2,3x3)
 Row conv_depthwise();  // Conv with group == C: vectors along channels
 Row chain_rows();      // groups of convolutions, pools and elementwise nodes, row by row
 Row conv_transpose();  // ConvTranspose
