@@ -313,6 +313,10 @@ conv_case("3d", [1, 2, 4, 5, 6], [1, 3, 4, 5, 6], (3, 2, 3, 3, 3), "pads = [1,1,
 conv_case("one_pixel", [1, 33, 1, 1], [1, 17, 1, 1], (17, 33, 1, 1))
 conv_case("long_rows", [1, 2, 2, 131], [1, 17, 2, 131], (17, 2, 3, 3), "pads = [1,1,1,1]")
 conv_case("wide", [1, 32, 13, 13], [1, 48, 13, 13], (48, 32, 3, 3), "pads = [1,1,1,1]")
+case("conv_3x3_residual", "float[2,24,18,15] x, float[2,40,17,16] r", "float[2,40,17,16] y",
+     """c = Conv<pads = [0,2,1,1]>(x, w, b)
+        s = Add(c, r)
+        y = Relu(s)""", {"w": (40, 24, 3, 3), "b": (40,)}, plans=plan("c s y"))
 case("conv_same_dilated", X, Y, 'y = Conv<auto_pad = "SAME_UPPER", dilations = [2,2]>(x, w)',
      {"w": W},  # ONNX Runtime refuses it
      expect=lambda feeds, weights: run_onnxruntime(

@@ -110,6 +110,15 @@ TEST(Explain, SourceAsJson) {
   EXPECT_THAT(emitted["source"].get<std::string>(), HasSubstr("__global__"));
 }
 
+TEST(Explain, NamesTheAlgorithmAndTheLimitThatExcludesIt) {
+  const std::string model = case_model("conv_3x3_residual");
+  EXPECT_THAT(braze_program({"explain", model}).out, HasSubstr("winograd F(4x4,3x3)"));
+  const Finished tight = braze_program({"explain", model, "--max-error", "1e-7"});
+  EXPECT_THAT(tight.out, HasSubstr("conv_direct"));
+  EXPECT_THAT(tight.out, HasSubstr("accuracy (1)"));
+  EXPECT_THAT(tight.out, HasSubstr("--max-error is 1e-07"));
+}
+
 TEST(Explain, SameTextEveryTime) {
   const std::string model = case_model("separable_block");
   EXPECT_EQ(braze_program({"explain", model}).out, braze_program({"explain", model}).out);

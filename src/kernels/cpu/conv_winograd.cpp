@@ -14,6 +14,7 @@ namespace braze::cpu {
 namespace {
 
 constexpr int kTiles[] = {4, 2};
+constexpr double kGain = 0.95;  // of the direct form's time, for an estimate to be believed
 
 std::string algorithm(int m) { return fmt::format("winograd F({0}x{0},3x3)", m); }
 
@@ -49,7 +50,7 @@ double error_of(const Graph& graph, const Node& anchor, int m) {
 Support supports(const Graph& graph, const Node& anchor, const Device& device) {
   Support support = supports_shape(graph, anchor);
   if (!support.ok) return support;
-  const double error = error_of(graph, anchor, 2);  // the smaller one, if barely
+  const double error = error_of(graph, anchor, 2);  // the smaller one
   if (!std::isfinite(error))
     return Support::no("weights", "a weight, or a transformed one, is not finite in float");
   if (error <= device.max_error) return support;
@@ -58,13 +59,28 @@ Support supports(const Graph& graph, const Node& anchor, const Device& device) {
                                  algorithm(2), error, device.max_error));
 }
 
+/// Is the value, or what its only reader makes of it, an output of the graph?
+bool leads_out(const Graph& graph, ValueId id) {
+  if (graph.is_output(id)) return true;
+  const std::vector<NodeId>& users = graph.users(id);
+  if (users.size() != 1 || graph.node(users[0]).outputs.size() != 1) return false;
+  return graph.is_output(graph.node(users[0]).output());
+}
+
 WinogradProblem problem_of(const Graph& graph, const Node& anchor) {
+  const ValueId x = anchor.input(0);
   const Shape& y = graph.value(anchor.output()).shape;
-  return {.batch = y[0],
-          .channels = graph.value(anchor.input(0)).shape[1],
-          .outputs = y[1],
-          .height = y[2],
-          .width = y[3]};
+  WinogradProblem problem{.batch = y[0],
+                          .channels = graph.value(x).shape[1],
+                          .outputs = y[1],
+                          .height = y[2],
+                          .width = y[3]};
+  for (ValueId id = 0; id < graph.value_count(); ++id) {
+    if (graph.value(id).is_constant()) problem.constant_bytes += bytes_of(graph, id);
+  }
+  if (graph.producer(x) == kNoNode) ++problem.copied_images;
+  if (leads_out(graph, anchor.output())) ++problem.copied_images;
+  return problem;
 }
 
 Candidate candidate(int m, std::int64_t segment) {
@@ -78,19 +94,19 @@ std::vector<Candidate> candidates(const Graph& graph, const Group& group, const 
   std::vector<Candidate> list;
   for (const int m : kTiles) {
     if (error_of(graph, node, m) > device.max_error) continue;
-    for (const std::int64_t segment : {0, 14, 28, 56}) list.push_back(candidate(m, segment));
+    for (const std::int64_t segment : {0, 14, 28}) list.push_back(candidate(m, segment));
   }
   return list;
 }
 
 Support pays(const Graph& graph, const Node& anchor, const Device& device) {
   const WinogradProblem problem = problem_of(graph, anchor);
-  const double direct = winograd_direct_us(problem, device);
+  const double direct = kGain * winograd_direct_us(problem, device);
   for (const int m : kTiles) {
     if (winograd_us(problem, m, device) < direct && error_of(graph, anchor, m) <= device.max_error)
       return Support::yes();
   }
-  return Support::no("cost", "");
+  return Support::no("slower", "");
 }
 
 /// The products' operations; the transforms' time counts as a lower rate.

@@ -47,6 +47,8 @@ void winograd_filter(const WinogradMatrices& matrices, const float* filter, doub
 struct WinogradProblem {
   std::int64_t batch = 1, channels = 1, outputs = 1;
   std::int64_t height = 1, width = 1;  // of the output
+  double constant_bytes = 0;           // of the whole network
+  int copied_images = 0;               // input and output, if they are to be in model layout
 };
 
 /// Largest |error| of an output over the largest |output| to expect of weights [outputs, channels,
@@ -95,7 +97,7 @@ struct WinogradGeometry {
   ConvAxis h, w;
   Image x, y;
   std::int64_t tile_rows = 1, tile_columns = 1;
-  std::int64_t strips = 1;       // of tile columns, in even shares
+  std::int64_t strip = 1;        // tile columns of a strip; the last one may be narrower
   std::int64_t segment = 1;      // most tiles transformed together
   bool input_in_order = true;    // channels-last: the input transform reads x itself
   bool output_in_order = true;   // likewise, its transform writes y itself
@@ -109,11 +111,6 @@ struct WinogradGeometry {
 
   [[nodiscard]] std::int64_t points() const { return static_cast<std::int64_t>(t) * t; }
   [[nodiscard]] std::int64_t tiles() const { return batch * tile_rows * tile_columns; }
-  /// First tile column of a strip.
-  [[nodiscard]] std::int64_t strip_begin(std::int64_t strip) const {
-    return strip * tile_columns / strips;
-  }
-  [[nodiscard]] std::int64_t strip_tiles() const { return ceil_div(tile_columns, strips); }
 };
 
 /// Wishes of a candidate; 0 leaves the choice to the model.

@@ -29,12 +29,22 @@ void read_shapes(WinogradGeometry& g, const Plan& plan, const KernelPlan& kernel
   g.output_in_order = g.y.stride_c == 1;
 }
 
-/// Tiles whose V takes a part of the second-level cache; few enough that V and M stay there beside
-/// a block of the filter, many enough that reading that block again for every segment costs little.
+/// Tiles of a segment: V, M and a block of the filter share the second-level cache; times hardly
+/// depend on the number between one and four times the broadcasts of an inner loop.
 std::int64_t cached_tiles(const WinogradGeometry& g, const Device& device) {
-  const auto bytes = static_cast<std::int64_t>(device.onchip_bytes) * 2 / 5;
-  const std::int64_t most = 4 * kConvMaxBroadcasts;
-  return std::clamp<std::int64_t>(bytes / (4 * g.points() * g.padded), kConvMaxBroadcasts, most);
+  const auto bytes = static_cast<std::int64_t>(device.onchip_bytes) / 8;
+  return std::clamp<std::int64_t>(bytes / (4 * g.points() * g.padded), kConvMaxBroadcasts,
+                                  2 * kConvMaxBroadcasts);
+}
+
+/// Rows that are copied from or to model layout are cut into strips that begin at a cache line, of
+/// about 28 tiles; a segment is whole rows of a strip.
+void cut_strips(WinogradGeometry& g) {
+  constexpr std::int64_t kTiles = 2 * kConvMaxBroadcasts;
+  const std::int64_t aligned = kConvLine / g.m;
+  const std::int64_t strips = std::max<std::int64_t>(1, (g.tile_columns + kTiles / 2) / kTiles);
+  g.strip = ceil_div(ceil_div(g.tile_columns, strips), aligned) * aligned;
+  g.segment = std::max<std::int64_t>(1, g.segment / g.strip) * g.strip;
 }
 
 }  // namespace
@@ -47,14 +57,15 @@ WinogradGeometry winograd_geometry(const Plan& plan, const KernelPlan& kernel,
   read_shapes(g, plan, kernel);
   g.padded = ceil_div(g.channels, kConvLine) * kConvLine;
   if (g.padded % 256 == 0) g.padded = conv_spread(g.padded);
-  g.segment = std::min(g.tiles(), choice.segment > 0 ? choice.segment
-                                                     : cached_tiles(g, plan.device));
-  // Where rows are copied, a strip's ring is to stay in the cache: about a segment wide.
-  if (!g.input_in_order || !g.output_in_order)
-    g.strips = ceil_div(g.tile_columns, std::max<std::int64_t>(g.segment, kConvMaxBroadcasts));
+  g.segment = choice.segment > 0 ? choice.segment : cached_tiles(g, plan.device);
+  g.strip = g.tile_columns;
+  if (!g.input_in_order || !g.output_in_order) cut_strips(g);
+
+  g.strip = std::min(g.strip, g.tile_columns);
+  g.segment = std::min(g.segment, g.tiles());
 
   g.input_step = conv_spread(g.segment * g.padded);
-  if (!g.input_in_order) g.slot_floats = conv_spread((g.strip_tiles() * g.m + 2) * g.padded);
+  if (!g.input_in_order) g.slot_floats = conv_spread((g.strip * g.m + 2) * g.padded);
   const ConvTiles& tiles = conv_channel_tiles();
   g.blocks = conv_channel_blocks(g.outputs, 2, tiles);
   std::int64_t width = 0;
@@ -68,7 +79,7 @@ WinogradGeometry winograd_geometry(const Plan& plan, const KernelPlan& kernel,
     g.packed_floats += ceil_div(block.width, kConvLine) * kConvLine;
   }
   g.output_step = conv_spread(g.segment * width);
-  if (!g.output_in_order) g.buffer_row = conv_spread(g.strip_tiles() * g.m * width);
+  if (!g.output_in_order) g.buffer_row = conv_spread(g.strip * g.m * width);
   return g;
 }
 

@@ -13,6 +13,28 @@ struct ConvWinogradKernel::Run {
   float* y;
 };
 
+/// Lines of memory to be fetched while products are made: `planes` x `rows` x `lines`.
+struct ConvWinogradKernel::Ahead {
+  const float* from = nullptr;
+  std::int64_t planes = 0, rows = 0, lines = 0;
+  std::int64_t plane_step = 0, row_step = 0;  // floats
+  std::int64_t plane = 0, row = 0, line = 0;  // the next one
+
+  std::int64_t share = 0;                     // lines to fetch with the products of a point
+
+  [[nodiscard]] std::int64_t count() const { return planes * rows * lines; }
+  void fetch() {
+    for (std::int64_t number = share; number > 0 && plane < planes; --number) {
+      __builtin_prefetch(from + plane * plane_step + row * row_step + line * kConvLine, 0, 2);
+      if (++line < lines) continue;
+      line = 0;
+      if (++row < rows) continue;
+      row = 0;
+      ++plane;
+    }
+  }
+};
+
 struct ConvWinogradKernel::Scratch {
   float* zeros;         // a pixel off the image; also the bias of the products
   float* v;             // transformed inputs of a segment
@@ -32,7 +54,7 @@ std::int64_t whole_lines(std::int64_t floats) {
 
 /// Pixels that a row of tiles reads, along w.
 std::int64_t pixels_read(const WinogradGeometry& g) {
-  return std::min(g.segment, g.strip_tiles()) * g.m + 2;
+  return std::min(g.segment, g.strip) * g.m + 2;
 }
 
 std::int64_t widest(const WinogradGeometry& g) {
@@ -64,7 +86,7 @@ ConvWinogradKernel::ConvWinogradKernel(const Plan& plan, const KernelPlan& kerne
 std::size_t ConvWinogradKernel::scratch_floats() const {
   // Vectors of channels may read past the last one of a pixel or block: a line behind each buffer.
   const std::int64_t pointers =
-      g_.t * pixels_read(g_) * static_cast<std::int64_t>(sizeof(float*) / sizeof(float));
+      g_.t * pixels_read(g_) * static_cast<std::int64_t>(sizeof(const float*)) / 4;
   return static_cast<std::size_t>(
       std::max(g_.padded, widest(g_)) + g_.points() * (g_.input_step + g_.output_step) +
       g_.m * g_.buffer_row + g_.t * g_.slot_floats + whole_lines(pointers) + 2 * kConvLine);
@@ -117,15 +139,11 @@ ConvWinogradKernel::Row ConvWinogradKernel::row_at(std::int64_t tile, std::int64
   const std::int64_t image = g_.tile_rows * g_.tile_columns;
   row.n = tile / image;
   const std::int64_t in_image = tile % image;
-  // Strips are even shares: strip s begins at tile strip_begin(s) * tile_rows of the image.
-  row.strip = in_image / g_.tile_rows * g_.strips / g_.tile_columns;
-  while (g_.strip_begin(row.strip) * g_.tile_rows > in_image) --row.strip;
-  while (g_.strip_begin(row.strip + 1) * g_.tile_rows <= in_image) ++row.strip;
-  const std::int64_t begin = g_.strip_begin(row.strip);
-  const std::int64_t width = g_.strip_begin(row.strip + 1) - begin;
-  const std::int64_t in_strip = in_image - begin * g_.tile_rows;
+  row.strip = in_image / (g_.tile_rows * g_.strip) * g_.strip;
+  const std::int64_t width = std::min(g_.strip, g_.tile_columns - row.strip);
+  const std::int64_t in_strip = in_image - row.strip * g_.tile_rows;
   row.row = in_strip / width;
-  row.column = begin + in_strip % width;
+  row.column = row.strip + in_strip % width;
   row.tiles = std::min(width - in_strip % width, end - tile);
   return row;
 }
@@ -164,9 +182,14 @@ void ConvWinogradKernel::run_part(const Run& run, const Part& part,
       transform_input(run, row, scratch.v + (tile - begin) * g_.padded, scratch);
       tile += row.tiles;
     }
+    Ahead input;
+    if (end < part.tile_end) input = input_ahead(run, row_at(end, part.tile_end));
+    const auto blocks = static_cast<std::int64_t>(part.block_end - part.block_begin);
+    input.share = ceil_div(input.count(), blocks * g_.points());
     for (std::size_t b = part.block_begin; b < part.block_end; ++b) {
       const ConvBlock& block = g_.blocks[b];
-      multiply(block, end - begin, scratch);
+      Ahead output = output_ahead(run, row_at(begin, end), block);
+      multiply(block, end - begin, scratch, input, output);
       for (std::int64_t tile = begin; tile < end;) {
         const Row row = row_at(tile, end);
         transform_output(run, row, block, scratch.m + (tile - begin) * block.width, scratch);
@@ -188,8 +211,9 @@ void ConvWinogradKernel::fill_ring(const float* x, const Row& row,
     scratch.filled = first;
   }
   // Ring column j is input column left + j.
-  const std::int64_t left = g_.strip_begin(row.strip) * g_.m - g_.w.pad;
-  const std::int64_t right = g_.strip_begin(row.strip + 1) * g_.m - g_.w.pad + 2;
+  const std::int64_t left = row.strip * g_.m - g_.w.pad;
+  const std::int64_t end = std::min(row.strip + g_.strip, g_.tile_columns);
+  const std::int64_t right = end * g_.m - g_.w.pad + 2;
   const std::int64_t begin = std::clamp<std::int64_t>(left, 0, g_.w.in);
   ConvCopy copy;
   copy.from_pixel = g_.x.stride_w;
@@ -212,7 +236,7 @@ void ConvWinogradKernel::transform_input(const Run& run, const Row& row, float* 
                                          Scratch& scratch) const noexcept {
   const float* x = run.x + row.n * g_.x.stride_n;
   if (!g_.input_in_order) fill_ring(x, row, scratch);
-  const std::int64_t strip_left = g_.strip_begin(row.strip) * g_.m - g_.w.pad;
+  const std::int64_t strip_left = row.strip * g_.m - g_.w.pad;
   const std::int64_t left = row.column * g_.m - g_.w.pad;
   const std::int64_t pixels = row.tiles * g_.m + 2;
   const float** pixel = scratch.pixel;
@@ -243,9 +267,46 @@ void ConvWinogradKernel::transform_input(const Run& run, const Row& row, float* 
   transforms_.input(in);
 }
 
+/// What a row of tiles reads of x and the one above it does not.
+ConvWinogradKernel::Ahead ConvWinogradKernel::input_ahead(const Run& run,
+                                                          const Row& row) const noexcept {
+  const std::int64_t first = std::clamp<std::int64_t>(row.row * g_.m - g_.h.pad + 2, 0, g_.h.in);
+  const std::int64_t end = std::min(first + g_.m, g_.h.in);
+  const std::int64_t left = std::clamp<std::int64_t>(row.column * g_.m - g_.w.pad, 0, g_.w.in);
+  const std::int64_t right = std::min(left + row.tiles * g_.m + 2, g_.w.in);
+  Ahead ahead;
+  ahead.from = run.x + row.n * g_.x.stride_n + first * g_.x.stride_h + left * g_.x.stride_w;
+  ahead.planes = g_.input_in_order ? 1 : g_.channels;
+  ahead.plane_step = g_.x.stride_c;
+  ahead.rows = end - first;
+  ahead.row_step = g_.x.stride_h;
+  ahead.lines = ceil_div((right - left) * g_.x.stride_w, kConvLine);
+  return ahead;
+}
+
+/// What a row of tiles writes of y.
+ConvWinogradKernel::Ahead ConvWinogradKernel::output_ahead(const Run& run, const Row& row,
+                                                           const ConvBlock& block) const noexcept {
+  const std::int64_t oh = row.row * g_.m;
+  const std::int64_t ow = row.column * g_.m;
+  Ahead ahead;
+  ahead.from = run.y + row.n * g_.y.stride_n + oh * g_.y.stride_h + ow * g_.y.stride_w +
+               block.first * g_.y.stride_c;
+  const std::int64_t rows = std::min<std::int64_t>(g_.m, g_.h.out - oh);
+  const std::int64_t pixels = std::min(row.tiles * g_.m, g_.w.out - ow);
+  ahead.planes = rows;
+  ahead.plane_step = g_.y.stride_h;
+  ahead.rows = g_.output_in_order ? pixels : block.count;
+  ahead.row_step = g_.output_in_order ? g_.y.stride_w : g_.y.stride_c;
+  ahead.lines = ceil_div(g_.output_in_order ? block.count : pixels, kConvLine);
+  ahead.share = ceil_div(ahead.count(), g_.points());
+  return ahead;
+}
+
 /// M[p] = V[p] U[p] of a block, for each point.
 void ConvWinogradKernel::multiply(const ConvBlock& block, std::int64_t tiles,
-                                  const Scratch& scratch) const noexcept {
+                                  const Scratch& scratch, Ahead& input,
+                                  Ahead& output) const noexcept {
   const auto vectors = static_cast<std::size_t>(block.vectors);
   const ConvTileTable& table = block.half ? tiles_->half : tiles_->whole;
   const std::int64_t shares = ceil_div(tiles, tiles_->broadcasts(block.vectors));
@@ -262,6 +323,8 @@ void ConvWinogradKernel::multiply(const ConvBlock& block, std::int64_t tiles,
   tile.clamp = Clamp{};
   tile.w = packed_.as<float>() + block.offset;
   for (std::int64_t p = 0; p < g_.points(); ++p) {
+    input.fetch();
+    output.fetch();
     taps[0].x = scratch.v + p * g_.input_step;
     float* out = scratch.m + p * g_.output_step;
     for (std::int64_t i = 0, at = 0; i < shares; ++i) {

@@ -20,6 +20,7 @@ class ConvWinogradKernel final : public Kernel {
  private:
   struct Run;      // pointers of one run
   struct Scratch;  // of one worker
+  struct Ahead;    // memory that will be used soon
 
   /// Tiles [tile_begin, tile_end), all output channels of blocks [block_begin, block_end).
   struct Part {
@@ -33,7 +34,7 @@ class ConvWinogradKernel final : public Kernel {
   /// Tiles side by side in a tile row of a strip.
   struct Row {
     std::int64_t n = 0, row = 0, column = 0, tiles = 0;  // row, column: of the first one
-    std::int64_t strip = 0;
+    std::int64_t strip = 0;  // its first tile column
   };
 
   [[nodiscard]] Cut cut(std::size_t workers) const;
@@ -44,7 +45,11 @@ class ConvWinogradKernel final : public Kernel {
   void run_part(const Run& run, const Part& part, Scratch& scratch) const noexcept;
   void transform_input(const Run& run, const Row& row, float* v, Scratch& scratch) const noexcept;
   void fill_ring(const float* x, const Row& row, Scratch& scratch) const noexcept;
-  void multiply(const ConvBlock& block, std::int64_t tiles, const Scratch& scratch) const noexcept;
+  [[nodiscard]] Ahead input_ahead(const Run& run, const Row& row) const noexcept;
+  [[nodiscard]] Ahead output_ahead(const Run& run, const Row& row,
+                                   const ConvBlock& block) const noexcept;
+  void multiply(const ConvBlock& block, std::int64_t tiles, const Scratch& scratch, Ahead& input,
+                Ahead& output) const noexcept;
   void transform_output(const Run& run, const Row& row, const ConvBlock& block, const float* m,
                         const Scratch& scratch) const noexcept;
   void run_epilogue(const Run& run, const Row& row, const ConvBlock& block) const noexcept;
