@@ -189,7 +189,7 @@ TEST_P(ConvWinogradOnIsa, EpilogueFollowsTheSum) {
 
 TEST_P(ConvWinogradOnIsa, RandomCases) {
   const unsigned base_seed = std::random_device{}();
-  for (unsigned i = 0; i < 40; ++i) {
+  for (unsigned i = 0; i < 25; ++i) {
     std::mt19937 generator(base_seed + i);
     const auto number = [&](std::int64_t low, std::int64_t high) {
       return std::uniform_int_distribution<std::int64_t>(low, high)(generator);

@@ -108,6 +108,7 @@ struct WinogradGeometry {
   std::int64_t buffer_row = 0;   // m rows of a block's outputs, where !output_in_order
   std::vector<ConvBlock> blocks;
   std::int64_t packed_floats = 0;
+  bool ahead = false;  // images come from far: they are prefetched
 
   [[nodiscard]] std::int64_t points() const { return static_cast<std::int64_t>(t) * t; }
   [[nodiscard]] std::int64_t tiles() const { return batch * tile_rows * tile_columns; }

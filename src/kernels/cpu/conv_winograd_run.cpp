@@ -183,12 +183,13 @@ void ConvWinogradKernel::run_part(const Run& run, const Part& part,
       tile += row.tiles;
     }
     Ahead input;
-    if (end < part.tile_end) input = input_ahead(run, row_at(end, part.tile_end));
+    if (g_.ahead && end < part.tile_end) input = input_ahead(run, row_at(end, part.tile_end));
     const auto blocks = static_cast<std::int64_t>(part.block_end - part.block_begin);
     input.share = ceil_div(input.count(), blocks * g_.points());
     for (std::size_t b = part.block_begin; b < part.block_end; ++b) {
       const ConvBlock& block = g_.blocks[b];
-      Ahead output = output_ahead(run, row_at(begin, end), block);
+      Ahead output;
+      if (g_.ahead) output = output_ahead(run, row_at(begin, end), block);
       multiply(block, end - begin, scratch, input, output);
       for (std::int64_t tile = begin; tile < end;) {
         const Row row = row_at(tile, end);
