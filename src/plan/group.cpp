@@ -100,7 +100,8 @@ class Former {
     std::string reasons;
     for (const KernelFamily& row : registry_) {
       const Support support = row.supports(graph_, node, plan_.device);
-      if (support.ok && (row.pays == nullptr || row.pays(graph_, node, plan_.device).ok)) return row;
+      if (support.ok && (row.pays == nullptr || row.pays(graph_, node, plan_.device).ok))
+        return row;
       if (!support.reason.empty()) reasons += fmt::format("; {}: {}", row.name, support.reason);
     }
     fail(ErrorCode::kUnsupported, "no kernel on {} runs node '{}' ({}){}", plan_.device.name,

@@ -104,8 +104,8 @@ struct KernelFamily {
   bool wanted = false;    // why it does not run a node is recorded in Plan::not_fused
   /// Is this node, with its dtypes and constness, something the family runs as a group's anchor?
   Support (*supports)(const Graph& graph, const Node& anchor, const Device& device) = nullptr;
-  /// Is it faster, by estimate, than the families after it? Null: always. A node for which it is not
-  /// goes to a later one, unless somebody measured.
+  /// Is it faster, by estimate, than the families after it? Null: always. A node for which it is
+  /// not goes to a later one, unless somebody measured.
   Support (*pays)(const Graph& graph, const Node& anchor, const Device& device) = nullptr;
   /// Does the family run this group of several members? Null: none. A refusal with a rule is of a
   /// group that has the family's shape, and is recorded; one without is of a group that has not.

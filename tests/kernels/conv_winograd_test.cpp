@@ -98,7 +98,8 @@ BRAZE_ON_EVERY_ISA(ConvWinogradOnIsa);
 TEST_P(ConvWinogradOnIsa, EverySizeOfTheOutput) {
   unsigned seed = 0;
   for (const int m : {2, 4}) {
-    for (const Ints& size : {Ints{1, 1}, Ints{2, 3}, Ints{3, 7}, Ints{5, 4}, Ints{8, 9}, Ints{7, 70}}) {
+    for (const Ints& size :
+         {Ints{1, 1}, Ints{2, 3}, Ints{3, 7}, Ints{5, 4}, Ints{8, 9}, Ints{7, 70}}) {
       Case c;
       c.x = {1, 5, size[0], size[1]};
       c.outputs = 7;
@@ -254,8 +255,7 @@ TEST(ConvWinograd, ErrorIsNearTheDirectFormsAndTheModels) {
       SCOPED_TRACE(fmt::format("C {} F({})", channels, m));
       double largest = 0;
       EXPECT_LE(root_mean_square_error(row_of(m), node, &largest), direct * (m == 2 ? 1.5 : 3));
-      const double model =
-          winograd_error(weights_of(node).as<float>(), c.outputs, channels, m);
+      const double model = winograd_error(weights_of(node).as<float>(), c.outputs, channels, m);
       EXPECT_LE(largest, model);
       EXPECT_GE(largest, model / 8);
     }
@@ -290,7 +290,8 @@ Support support_of(const OneNode& node, double max_error = 1e-4) {
 TEST(ConvWinograd, RefusesOtherConvolutions) {
   Case c;
   EXPECT_TRUE(support_of(node_of(c)).ok);
-  const auto rule = [&](const Conv& conv, const Shape& weights, std::vector<std::size_t> constants) {
+  const auto rule = [&](const Conv& conv, const Shape& weights,
+                        std::vector<std::size_t> constants) {
     const OneNode node(conv, {random_tensor(c.x, 1), random_tensor(weights, 2)},
                        std::move(constants));
     return support_of(node).rule;

@@ -25,8 +25,7 @@ Support supports_shape(const Graph& graph, const Node& anchor) {
   const Value& w = graph.value(anchor.input(1));
   const Value& y = graph.value(anchor.output());
   for (const ValueId id : anchor.inputs) {
-    if (id != kNoValue && graph.value(id).dtype != DType::kFloat32)
-      return Support::no("dtype", "");
+    if (id != kNoValue && graph.value(id).dtype != DType::kFloat32) return Support::no("dtype", "");
   }
   const Window& window = conv->window;
   if (w.shape.size() != 4 || w.shape[2] != 3 || w.shape[3] != 3) return Support::no("filter", "");

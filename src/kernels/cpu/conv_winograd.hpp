@@ -1,4 +1,5 @@
-// Winograd convolution, 3x3 at stride 1: the parts that its files share. Equations: docs/winograd.md.
+// Winograd convolution, 3x3 at stride 1: the parts that its files share. Equations:
+// docs/winograd.md.
 //
 //   conv_winograd.cpp            the family's row: what it supports, candidates, build
 //   conv_winograd_matrices.cpp   the three matrices of F(2x2,3x3) and F(4x4,3x3)

@@ -57,9 +57,8 @@ double winograd_us(const WinogradProblem& problem, int m, const Device& device) 
   const double transform = m == 4 ? 225 : 80;  // of a vector of channels of a tile
   const double store = 2;                      // and start of a sum
   const double copy = (m == 4 ? 80 : 30) * number(problem.copied_images) / 2;
-  const double operations =
-      tiles * (number(points) * out * (number(problem.channels) + store) +
-               (in + out) * (transform + copy));
+  const double operations = tiles * (number(points) * out * (number(problem.channels) + store) +
+                                     (in + out) * (transform + copy));
   return beside(us_of(operations, lanes, device), filter_us(problem, points, device)) +
          image_us(problem, device) * (1 + 0.35 * problem.copied_images);
 }
@@ -71,8 +70,7 @@ double winograd_direct_us(const WinogradProblem& problem, const Device& device) 
   const double by_channels = number(problem.width) * vectors(problem.outputs, lanes);
   const double by_pixels = number(ceil_div(problem.width, lanes) * problem.outputs);
   const double tile = 28;  // vectors; starting and storing one takes 60
-  const double operations =
-      rows * std::min(by_channels, by_pixels) * (sum + 60 / tile) / 0.93;
+  const double operations = rows * std::min(by_channels, by_pixels) * (sum + 60 / tile) / 0.93;
   return beside(us_of(operations, lanes, device), filter_us(problem, 9, device)) +
          image_us(problem, device) / 3;
 }

@@ -78,9 +78,8 @@ double winograd_error(const float* weights, std::int64_t outputs, std::int64_t c
   const WinogradMatrices& f = winograd_matrices(m);
   const double most = static_cast<double>(std::numeric_limits<float>::max()) / growth(f);
   const std::int64_t count = outputs * channels * 9;
-  if (!std::all_of(weights, weights + count, [most](float w) {
-        return std::fabs(static_cast<double>(w)) <= most;
-      }))
+  if (!std::all_of(weights, weights + count,
+                   [most](float w) { return std::fabs(static_cast<double>(w)) <= most; }))
     return kInfinity;
 
   std::array<AxisForm, 4> forms{};

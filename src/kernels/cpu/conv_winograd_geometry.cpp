@@ -79,7 +79,8 @@ WinogradGeometry winograd_geometry(const Plan& plan, const KernelPlan& kernel,
     g.packed_floats += ceil_div(block.width, kConvLine) * kConvLine;
   }
   // Measured: gains a fifth where images are larger than this, and costs a twentieth below.
-  const std::int64_t images = 4 * g.batch * (g.h.in * g.w.in * g.channels + g.h.out * g.w.out * g.outputs);
+  const std::int64_t images =
+      4 * g.batch * (g.h.in * g.w.in * g.channels + g.h.out * g.w.out * g.outputs);
   g.ahead = static_cast<double>(images) > 5 * plan.device.onchip_bytes;
   g.output_step = conv_spread(g.segment * width);
   if (!g.output_in_order) g.buffer_row = conv_spread(g.strip * g.m * width);

@@ -20,8 +20,8 @@ WinogradMatrices two() {
   return f;
 }
 
-// With N(x) = x (x^2 - a^2) (x^2 - b^2), row of point z: B^T has the coefficients of N(x) / (x - z),
-// G the powers of z over N'(z), A^T its powers; infinity has N, the last tap, the last output.
+// With N(x) = x (x^2 - a^2) (x^2 - b^2), row of point z: B^T has the coefficients of N(x) / (x -
+// z), G the powers of z over N'(z), A^T its powers; infinity has N, the last tap, the last output.
 WinogradMatrices four() {
   constexpr double kA = 0.70710678118654752440;  // a = sqrt(1/2), b = sqrt(2): a b = 1
   constexpr double kB = 1.41421356237309504880;

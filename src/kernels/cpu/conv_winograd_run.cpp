@@ -4,7 +4,6 @@
 #include <cstring>
 #include <limits>
 
-
 namespace braze::cpu {
 
 struct ConvWinogradKernel::Run {
@@ -20,7 +19,7 @@ struct ConvWinogradKernel::Ahead {
   std::int64_t plane_step = 0, row_step = 0;  // floats
   std::int64_t plane = 0, row = 0, line = 0;  // the next one
 
-  std::int64_t share = 0;                     // lines to fetch with the products of a point
+  std::int64_t share = 0;  // lines to fetch with the products of a point
 
   [[nodiscard]] std::int64_t count() const { return planes * rows * lines; }
   void fetch() {
@@ -48,9 +47,7 @@ struct ConvWinogradKernel::Scratch {
 
 namespace {
 
-std::int64_t whole_lines(std::int64_t floats) {
-  return ceil_div(floats, kConvLine) * kConvLine;
-}
+std::int64_t whole_lines(std::int64_t floats) { return ceil_div(floats, kConvLine) * kConvLine; }
 
 /// Pixels that a row of tiles reads, along w.
 std::int64_t pixels_read(const WinogradGeometry& g) {
@@ -120,8 +117,8 @@ ConvWinogradKernel::Cut ConvWinogradKernel::cut(std::size_t workers) const {
   if (workers <= 1) return cut;
   const double flops = 2.0 * static_cast<double>(g_.points() * g_.tiles()) *
                        static_cast<double>(g_.channels * g_.outputs);
-  const auto wanted = static_cast<std::int64_t>(
-      std::min(static_cast<double>(workers), std::max(1.0, flops / 4e5)));
+  const auto wanted =
+      static_cast<std::int64_t>(std::min(static_cast<double>(workers), std::max(1.0, flops / 4e5)));
   const std::int64_t tiles = g_.tiles();
   if (tiles >= wanted * kConvMaxBroadcasts) {
     cut.tiles = wanted * std::clamp<std::int64_t>(tiles / (wanted * g_.segment), 1, 4);

@@ -34,7 +34,7 @@ class ConvWinogradKernel final : public Kernel {
   /// Tiles side by side in a tile row of a strip.
   struct Row {
     std::int64_t n = 0, row = 0, column = 0, tiles = 0;  // row, column: of the first one
-    std::int64_t strip = 0;  // its first tile column
+    std::int64_t strip = 0;                              // its first tile column
   };
 
   [[nodiscard]] Cut cut(std::size_t workers) const;

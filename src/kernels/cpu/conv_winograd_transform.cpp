@@ -52,8 +52,8 @@ struct Axis<4> {
     y[0] = hn::Add(hn::Add(x[0], sum_a), sum_b);
     y[1] = hn::MulAdd(number(kB), difference_b, hn::Mul(number(kA), difference_a));
     y[2] = hn::MulAdd(number(2), sum_b, hn::Mul(number(0.5), sum_a));
-    y[3] = hn::MulAdd(number(2 * kB), difference_b,
-                      hn::MulAdd(number(0.5 * kA), difference_a, x[5]));
+    y[3] =
+        hn::MulAdd(number(2 * kB), difference_b, hn::MulAdd(number(0.5 * kA), difference_a, x[5]));
   }
 };
 
@@ -75,15 +75,13 @@ HWY_INLINE void input_vector(const WinogradInput& in, std::int64_t c, std::size_
   float* to = in.to + c;
   unroll<2>([&](auto j) BRAZE_INLINE { load_column(j, from); });
   for (std::int64_t tile = 0; tile < in.tiles; ++tile) {
-    unroll<M>([&](auto j) BRAZE_INLINE {
-      load_column(std::integral_constant<int, j + 2>{}, from);
-    });
+    unroll<M>([&](auto j)
+                  BRAZE_INLINE { load_column(std::integral_constant<int, j + 2>{}, from); });
     unroll<kT>([&](auto i) BRAZE_INLINE {
       Vec32 y[kT];
       Axis<M>::input(columns[i], y);
-      unroll<kT>([&](auto j) BRAZE_INLINE {
-        hn::StoreU(y[j], kF32, to + (i * kT + j) * in.point_step);
-      });
+      unroll<kT>([&](auto j)
+                     BRAZE_INLINE { hn::StoreU(y[j], kF32, to + (i * kT + j) * in.point_step); });
       columns[i][0] = columns[i][M];
       columns[i][1] = columns[i][M + 1];
     });

@@ -6,10 +6,10 @@ namespace braze::cpu {
 
 const std::vector<Row>& rows() {
   static const std::vector<Row> all = {
-      conv_depthwise(), conv_winograd(), conv_direct(), chain_rows(), conv_transpose(), pool(),
-      gemm(),           pointwise(),     softmax(),     reduce(),     instance_norm(),  lrn(),
-      resize(),         quantized(),     concat(),      transpose(),  slice(),          gather(),
-      relayout(),       reference(),
+      conv_depthwise(), conv_winograd(), conv_direct(), chain_rows(), conv_transpose(),
+      pool(),           gemm(),          pointwise(),   softmax(),    reduce(),
+      instance_norm(),  lrn(),           resize(),      quantized(),  concat(),
+      transpose(),      slice(),         gather(),      relayout(),   reference(),
   };
   return all;
 }
