@@ -1,5 +1,6 @@
-// Direct convolution on the layers that networks are made of: GFLOP/s, and the fraction of the
-// multiply-add peak measured beside it. One thread. Options are Google Benchmark's, e.g.
+// Direct and Winograd convolution on the layers that networks are made of: GFLOP/s, and the
+// fraction of the multiply-add peak measured beside it. One thread. Options are Google Benchmark's,
+// e.g.
 //   conv_bench --benchmark_filter=stem
 #include <benchmark/benchmark.h>
 
@@ -57,7 +58,7 @@ Tensor random_tensor(Shape shape, unsigned seed) {
 /// A layer as a plan with one kernel, and its data.
 class Problem {
  public:
-  explicit Problem(const Layer& layer) : layer_(layer), pad_(layer.kernel / 2) {
+  Problem(const Layer& layer, const cpu::Row& row) : layer_(layer), pad_(layer.kernel / 2) {
     size_out_ = (layer.size + 2 * pad_ - layer.kernel) / layer.stride + 1;
     const Shape x{1, layer.channels, layer.size, layer.size};
     const Shape y{1, layer.outputs, size_out_, size_out_};
@@ -89,7 +90,6 @@ class Problem {
     plan_.placements[0] = {.memory = Memory::kArena, .layout = layer.in, .pitch = layer.channels};
     plan_.placements[1] = {.memory = Memory::kConstant};
     plan_.placements[2] = {.memory = Memory::kArena, .layout = layer.out, .pitch = layer.outputs};
-    const cpu::Row row = cpu::conv_direct();
     KernelPlan kernel;
     kernel.family = row.family.name;
     kernel.candidate = row.family.candidates(graph, group, plan_.device).front();
@@ -164,9 +164,11 @@ class Problem {
   std::unique_ptr<cpu::Kernel> kernel_;
 };
 
-void run_layer(benchmark::State& state, const Layer& layer, const std::string& isa) {
+/// Rates count the direct form's operations, whatever the family does.
+void run_layer(benchmark::State& state, const Layer& layer, const cpu::Row& row,
+               const std::string& isa) {
   cpu::force_isa(isa);
-  Problem problem(layer);
+  Problem problem(layer, row);
   problem.run();
   if (problem.error() > 1e-5) return state.SkipWithError("wrong result");
   for (auto _ : state) problem.run();
@@ -184,7 +186,12 @@ int main(int argc, char** argv) {
   for (const std::string& isa : cpu::supported_isas()) {
     if (isa == "SCALAR" || isa == "EMU128") continue;
     for (const bench::Layer& layer : bench::kLayers) {
-      benchmark::RegisterBenchmark((isa + "/" + layer.name).c_str(), bench::run_layer, layer, isa)
+      benchmark::RegisterBenchmark((isa + "/" + layer.name).c_str(), bench::run_layer, layer,
+                                   cpu::conv_direct(), isa)
+          ->Unit(benchmark::kMicrosecond);
+      if (layer.kernel != 3 || layer.stride != 1 || layer.group != 1) continue;
+      benchmark::RegisterBenchmark((isa + "/" + layer.name + "/winograd").c_str(), bench::run_layer,
+                                   layer, cpu::conv_winograd(), isa)
           ->Unit(benchmark::kMicrosecond);
     }
   }

@@ -103,6 +103,26 @@ TEST(Choose, TheFastestMeasuredWayWinsAndItsTimeIsThePlans) {
   EXPECT_EQ(plan.kernels[0].name, "k0_fast");
 }
 
+TEST(Choose, AFamilyThatDoesNotPayRunsOnlyWhatWasMeasured) {
+  Registry registry = families();
+  KernelFamily clever = registry.front();
+  clever.name = "clever";
+  clever.wanted = true;
+  clever.pays = [](const Graph&, const Node&, const Device&) {
+    return Support::no("slower", "by estimate");
+  };
+  registry.insert(registry.begin(), clever);
+  Times times;
+  times.of = {{"fast tile=1", 5}, {"clever tile=2", 4}};
+  const Net net = conv_relu();
+  const Plan estimated = make_plan(net.graph, cpu_device(1), {}, registry);
+  EXPECT_EQ(way_of(estimated), "fast tile=1");
+  ASSERT_EQ(estimated.not_fused.size(), 1U);
+  EXPECT_EQ(estimated.not_fused[0].rule, "slower");
+  EXPECT_EQ(way_of(make_plan(net.graph, cpu_device(1), {}, registry, {&times, {}})),
+            "clever tile=2");
+}
+
 TEST(Choose, TiesGoToTheEstimatesFavourite) {
   Times times;
   times.of = {{"fast tile=1", 5.04}, {"fast tile=2", 5.02}, {"fast tile=3", 5}};
