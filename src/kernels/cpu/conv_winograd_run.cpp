@@ -120,8 +120,14 @@ ConvWinogradKernel::Cut ConvWinogradKernel::cut(std::size_t workers) const {
   const auto wanted =
       static_cast<std::int64_t>(std::min(static_cast<double>(workers), std::max(1.0, flops / 4e5)));
   const std::int64_t tiles = g_.tiles();
+  const std::int64_t segments = ceil_div(tiles, g_.segment);
+  if (segments >= 2 * wanted) {
+    cut.tiles = std::min(segments, 4 * wanted);
+    cut.unit = g_.segment;
+    return cut;
+  }
   if (tiles >= wanted * kConvMaxBroadcasts) {
-    cut.tiles = wanted * std::clamp<std::int64_t>(tiles / (wanted * g_.segment), 1, 4);
+    cut.tiles = wanted;
     return cut;
   }
   // Few tiles: rather than reading the whole filter for each few of them, every worker transforms
@@ -149,14 +155,16 @@ void ConvWinogradKernel::run(const KernelArguments& arguments) const noexcept {
   const Run run{arguments, static_cast<const float*>(x_.data(arguments)),
                 static_cast<float*>(arguments.outputs[static_cast<std::size_t>(output_)])};
   const Cut pieces = cut(worker_count(arguments.pool));
+  const std::int64_t units = ceil_div(g_.tiles(), pieces.unit);
   const auto blocks = static_cast<std::int64_t>(g_.blocks.size());
   parallel_for(arguments.pool, static_cast<std::size_t>(pieces.tiles * pieces.blocks),
                [&](std::size_t task, std::size_t worker) {
                  const std::int64_t tile = static_cast<std::int64_t>(task) % pieces.tiles;
                  const std::int64_t block = static_cast<std::int64_t>(task) / pieces.tiles;
                  Part part;
-                 part.tile_begin = tile * g_.tiles() / pieces.tiles;
-                 part.tile_end = (tile + 1) * g_.tiles() / pieces.tiles;
+                 part.tile_begin = tile * units / pieces.tiles * pieces.unit;
+                 part.tile_end =
+                     std::min((tile + 1) * units / pieces.tiles * pieces.unit, g_.tiles());
                  part.block_begin = static_cast<std::size_t>(block * blocks / pieces.blocks);
                  part.block_end = static_cast<std::size_t>((block + 1) * blocks / pieces.blocks);
                  Scratch scratch = scratch_of(arguments.workspace, worker);
@@ -164,16 +172,27 @@ void ConvWinogradKernel::run(const KernelArguments& arguments) const noexcept {
                });
 }
 
+/// Of the segment that begins at a tile: even shares of what is left, or where rows are copied
+/// whole rows.
+std::int64_t ConvWinogradKernel::segment_end(std::int64_t begin, std::int64_t end) const {
+  const std::int64_t left = end - begin;
+  if (g_.input_in_order && g_.output_in_order)
+    return begin + ceil_div(left, ceil_div(left, g_.segment));
+  std::int64_t tile = begin;
+  while (tile < end) {
+    const Row row = row_at(tile, end);
+    if (tile + row.tiles - begin > g_.segment) break;
+    tile += row.tiles;
+  }
+  return tile;
+}
+
 void ConvWinogradKernel::run_part(const Run& run, const Part& part,
                                   Scratch& scratch) const noexcept {
   std::memset(scratch.zeros, 0,
               static_cast<std::size_t>(std::max(g_.padded, widest(g_))) * sizeof(float));
-  const std::int64_t segments = ceil_div(part.tile_end - part.tile_begin, g_.segment);
-  const std::int64_t share = (part.tile_end - part.tile_begin) / segments;
-  const std::int64_t larger = (part.tile_end - part.tile_begin) % segments;
-  std::int64_t begin = part.tile_begin;
-  for (std::int64_t segment = 0; segment < segments; ++segment) {
-    const std::int64_t end = begin + share + (segment < larger ? 1 : 0);
+  for (std::int64_t begin = part.tile_begin; begin < part.tile_end;) {
+    const std::int64_t end = segment_end(begin, part.tile_end);
     for (std::int64_t tile = begin; tile < end;) {
       const Row row = row_at(tile, end);
       transform_input(run, row, scratch.v + (tile - begin) * g_.padded, scratch);

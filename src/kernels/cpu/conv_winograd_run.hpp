@@ -27,9 +27,10 @@ class ConvWinogradKernel final : public Kernel {
     std::int64_t tile_begin = 0, tile_end = 0;
     std::size_t block_begin = 0, block_end = 0;
   };
-  /// How often a run's work is cut along tiles and along blocks.
+  /// How often a run's work is cut along tiles, at multiples of `unit`, and along blocks.
   struct Cut {
     std::int64_t tiles = 1, blocks = 1;
+    std::int64_t unit = 1;
   };
   /// Tiles side by side in a tile row of a strip.
   struct Row {
@@ -39,6 +40,7 @@ class ConvWinogradKernel final : public Kernel {
 
   [[nodiscard]] Cut cut(std::size_t workers) const;
   [[nodiscard]] Row row_at(std::int64_t tile, std::int64_t end) const;
+  [[nodiscard]] std::int64_t segment_end(std::int64_t begin, std::int64_t end) const;
   [[nodiscard]] std::size_t scratch_floats() const;
   [[nodiscard]] Scratch scratch_of(void* workspace, std::size_t worker) const;
 
