@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "graph/window.hpp"
 #include "kernels/cuda/chain_sm90.hpp"
@@ -278,15 +279,20 @@ bool fits(const ChainProblem& problem, const Storage& storage) {
 
 std::vector<Tile> tiles_of(const ChainProblem& problem, const Storage& storage,
                            const Device& device, std::size_t most) {
-  std::vector<std::pair<double, Tile>> all;
+  struct Timed {
+    double us;
+    std::size_t number;
+    Tile tile;
+  };
+  std::vector<Timed> all;
   visit_tiles(problem, storage, [&](const Tile& tile, const Geometry& g) {
-    all.emplace_back(time_us(problem, storage, tile, g, device), tile);
+    all.push_back({time_us(problem, storage, tile, g, device), all.size(), tile});
     return true;
   });
-  std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first; });
+  std::ranges::sort(all, {}, [](const Timed& one) { return std::pair(one.us, one.number); });
   all.resize(std::min(all.size(), most));
   std::vector<Tile> tiles;
-  for (const auto& one : all) tiles.push_back(one.second);
+  for (const Timed& one : all) tiles.push_back(one.tile);
   return tiles;
 }
 
