@@ -42,6 +42,8 @@ Row pad();               // Pad
 Row gather();            // Gather
 Row squeeze_excite();    // groups: mean over space, two products, scaling
 Row chain_sm90();        // groups: dense convolutions after one another, sm_90 only
+Row chain_sm80();        // groups: convolutions one after another, on mma.sync
+Row chain_portable();    // the same on wmma, and in exact fp32
 Row conv_depthwise();    // Conv with group == C
 Row pool();              // Pool
 Row reduce();            // Reduce, ArgReduce

@@ -32,6 +32,8 @@ const std::vector<Row>& rows() {
       conv_transpose(),
       squeeze_excite(),
       chain_sm90(),
+      chain_sm80(),
+      chain_portable(),
       host(),
   };
   return all;

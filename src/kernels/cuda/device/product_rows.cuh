@@ -12,11 +12,14 @@ namespace braze::device {
 /// Chunks of eight adjacent rows at the same depth lie in different banks.
 template <int kBytes>
 struct Swizzled {
-  static_assert(kBytes == 64 || kBytes == 128, "rows of 64 or 128 bytes");
+  static_assert(kBytes == 32 || kBytes == 64 || kBytes == 128, "rows of 32, 64 or 128 bytes");
   static constexpr int kRowBytes = kBytes;
   static constexpr int kPitch = kBytes;
   static __device__ __forceinline__ int at(int row, int chunk) {
-    return row * kBytes + ((kBytes == 128 ? chunk ^ (row & 7) : chunk ^ (row >> 1 & 3)) << 4);
+    return row * kBytes + ((kBytes == 128  ? chunk ^ (row & 7)
+                            : kBytes == 64 ? chunk ^ (row >> 1 & 3)
+                                           : chunk ^ (row >> 2 & 1))
+                           << 4);
   }
 };
 /// The same for instructions that take a matrix by its pitch.

@@ -92,14 +92,25 @@ class MmaTile {
     }
   }
 
- private:
-  static_assert(kM * kWarpsM * 16 == kRows && kN * kWarpsN * 8 == kColumns && kN % 2 == 0,
-                "warps take whole fragments, those of b in pairs");
+  /// Sums of 16 rows and 16 columns, the i-th and j-th of the warp.
+  __device__ __forceinline__ void put_block(float* to, int pitch, int i, int j) const {
+    float* const at = to + lane() / 4 * pitch + lane() % 4 * 2;
+    BRAZE_UNROLL
+    for (int half = 0; half < 2; ++half) {
+      const float(&sum)[4] = sum_[i][2 * j + half];
+      store_vector<float, 2>(at + half * 8, {sum[0], sum[1]});
+      store_vector<float, 2>(at + half * 8 + 8 * pitch, {sum[2], sum[3]});
+    }
+  }
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
   static __device__ __forceinline__ int first_row() { return warp() / kWarpsN * kM * 16; }
   static __device__ __forceinline__ int first_column() { return warp() % kWarpsN * kN * 8; }
+
+ private:
+  static_assert(kM * kWarpsM * 16 == kRows && kN * kWarpsN * 8 == kColumns && kN % 2 == 0,
+                "warps take whole fragments, those of b in pairs");
 
   float sum_[kM][kN][4];
 };
