@@ -1,6 +1,7 @@
 // Chains of convolutions as one kernel, on the emulated GPU, against the interpreter.
 #include "kernels_cuda/chain_check.hpp"
 #include "kernels_cuda/nvrtc_for.hpp"
+#include "kernels_cuda/random_chain.hpp"
 
 namespace braze::cuda::testing {
 namespace {
@@ -130,6 +131,59 @@ TEST(CudaChain, NoImages) {
   const ValueId x = net.image("x", {0, 8, 6, 6});
   net.output(net.conv("b", net.conv("a", x, 8, window2d(1)), 8, window2d(1)));
   check_chain(net, "a", "b", {});
+}
+
+TEST(CudaChain, RandomChains) {
+  BRAZE_NEEDS_EMULATOR();
+  for (unsigned seed = 1; seed <= 24; ++seed) {
+    ChainCase of{.most = 1, .seed = seed};
+    if (seed % 3 == 0) of.sm = 75;
+    if (seed % 8 == 4) of.dtype = DType::kBFloat16;
+    if (seed % 12 == 7) of.dtype = DType::kFloat32;
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomChain chain(seed, of.dtype);
+    check_chain(chain.net, chain.first, chain.last, of);
+    if (HasFatalFailure()) return;
+  }
+}
+
+/// 3x3 -> 1x1, or an inverted residual.
+ExactNet block(bool inverted) {
+  ExactNet net;
+  const ValueId x = net.image("x", {8, 24, 56, 56});
+  if (inverted) {
+    const ValueId e = net.clip("e6", net.conv("a", x, 144, window2d(1)), 0, 6);
+    const ValueId d = net.clip("d6", net.conv("d", e, 144, window2d(3, 1), 144), 0, 6);
+    net.output(net.add("y", x, net.conv("b", d, 24, window2d(1))));
+  } else {
+    const ValueId a = net.unary("ra", UnaryFn::kRelu, net.conv("a", x, 64, window2d(3, 1)));
+    net.output(net.unary("rb", UnaryFn::kRelu, net.conv("b", a, 64, window2d(1))));
+  }
+  return net;
+}
+
+TEST(CudaChain, CompilesForEveryArchitecture) {
+  for (const int sm : {70, 75, 80, 86, 89, 90}) {
+    std::string why;
+    const std::shared_ptr<const Nvrtc> nvrtc = nvrtc_for(sm, why);
+    if (nvrtc == nullptr) continue;  // compile_test.cpp says so
+    std::set<std::string> sources;
+    for (const DType dtype : {DType::kFloat16, DType::kBFloat16, DType::kFloat32}) {
+      if (dtype != DType::kFloat16 && sm != 70 && sm != 80) continue;
+      const ChainCase of{.dtype = dtype, .sm = sm};
+      Plan plan = plan_of_parts(block(dtype == DType::kFloat16).graph, dtype, sm);
+      const Group group = chain_group(plan, "a", "b");
+      const Row row = chain_row(of);
+      plan.kernels.resize(1);
+      plan.kernels[0].group = group;
+      plan.kernels[0].family = row.family.name;
+      plan.kernels[0].candidate = row.family.candidates(plan.graph, group, plan.device).front();
+      sources.insert(row.build(plan, plan.kernels[0]).source);
+    }
+    const std::vector<std::string> list(sources.begin(), sources.end());
+    NvrtcCompiler compiler(nvrtc, sm, device_headers());
+    EXPECT_EQ(compiler.compile(list).size(), list.size());
+  }
 }
 
 }  // namespace

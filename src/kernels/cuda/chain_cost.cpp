@@ -38,14 +38,16 @@ std::vector<std::int64_t> passes_of(const ChainProblem& problem) {
 
 double chain_us(const ChainProblem& problem, const ChainSchedule& schedule,
                 const Arithmetic& arithmetic, const Device& device) {
-  // Reckoned from the rates of product tiles and from chains on an H200, of which start-up (first
-  // weights, then input) took 2 us and an epilogue 0.3 us of a warp; to be fitted.
-  constexpr double kStartUs = 1.2, kTileUs = 0.9, kStageUs = 0.15, kMostRate = 0.8;
-  constexpr double kSimtRate = 0.2, kFinishOps = 12;
+  // Reckoned from the rates of product tiles, from counts of instructions, and from chains on an
+  // H200, of which start-up (first weights, then input) took 2 us; to be fitted. An SM issues 128
+  // lanes each clock, as many as it reads bytes of shared memory.
+  constexpr double kStartUs = 1.2, kTileUs = 0.8, kStageUs = 0.1, kMostRate = 0.75;
+  constexpr double kFinishLanes = 8, kTapLanes = 2.6, kIssued = 0.6;
   const double units = device.units;
   const double tiles = static_cast<double>(schedule.tiles);
   const double at_once =
       std::clamp(std::ceil(tiles / units), 1.0, static_cast<double>(schedule.blocks_per_sm));
+  const double lanes = kIssued * device.onchip_bandwidth / units / 1e6;  // each us
   double products = 0, others = 0, stages = 0;  // us of a tile, of an SM that has nothing else
   for (std::size_t i = 0; i < problem.stages.size(); ++i) {
     const ChainStage& stage = problem.stages[i];
@@ -63,9 +65,9 @@ double chain_us(const ChainProblem& problem, const ChainSchedule& schedule,
           std::min(kMostRate, at_once * step.product.rate) * arithmetic.peak / units;
       products += passes * 2 * sums * depth / rate * 1e6;
     } else {
-      others += stage.flops(pixels) / (kSimtRate * device.flops_fp32 / units) * 1e6;
+      others += pixels * outputs * static_cast<double>(stage.taps()) * kTapLanes / lanes;
     }
-    others += pixels * outputs * kFinishOps / (kSimtRate * device.flops_fp32 / units) * 1e6;
+    others += pixels * outputs * kFinishLanes / lanes;
   }
   const ChainPart& input = schedule.parts[0];
   double bytes = static_cast<double>(input.rows * input.columns * problem.channels) *

@@ -312,8 +312,22 @@ class Scheduler {
     s_.shared_bytes = round_up(s_.table_at + s_.table_entries * 4, 16);
     const auto room = static_cast<std::int64_t>(device_.onchip_bytes);
     if (s_.shared_bytes > room - 1024) return false;
-    s_.blocks_per_sm = 2 * (s_.shared_bytes + 1024) <= room + 1024 ? 2 : 1;
+    s_.blocks_per_sm = 2 * (s_.shared_bytes + 1024) <= room + 1024 && few_registers() ? 2 : 1;
     return s_.tiles < 1 << 30 && s_.slots < 1 << 20;
+  }
+
+  /// Do the sums of a thread and what an epilogue needs beside them fit 128 registers?
+  bool few_registers() const {
+    for (std::size_t i = 0; i < problem_.stages.size(); ++i) {
+      const ChainProduct& product = s_.steps[i].product;
+      if (product.rows * product.columns / device::kChainThreads <= 48) continue;
+      const bool light = std::ranges::all_of(stage(i).epilogue.steps, [](const EpilogueStep& step) {
+        return step.cast || (step.unary && (step.unary->fn == UnaryFn::kRelu ||
+                                            step.unary->fn == UnaryFn::kClip));
+      });
+      if (!light) return false;
+    }
+    return true;
   }
 
   const ChainProblem& problem_;
