@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "kernels_cuda/chain_check.hpp"
 #include "kernels_cuda/conv_cases.hpp"
 #include "kernels_cuda/representatives.hpp"
 #include "passes/lower_precision.hpp"
@@ -76,6 +77,26 @@ Kernel chain_kernel(const Shape& shape, const std::vector<ChainPart>& parts, boo
     if (kernel.family == "chain_sm90") return cuda::builder(kernel.family)(plan, kernel);
   }
   throw std::runtime_error("no chain in " + print(plan));
+/// Two convolutions, or an inverted residual.
+Kernel chain_kernel(int sm, bool inverted) {
+  ExactNet net;
+  const ValueId x = net.image("x", {8, 24, 56, 56});
+  if (inverted) {
+    const ValueId e = net.clip("e6", net.conv("a", x, 144, test::window2d(1)), 0, 6);
+    const ValueId d = net.clip("d6", net.conv("d", e, 144, test::window2d(3, 1), 144), 0, 6);
+    net.output(net.add("y", x, net.conv("b", d, 24, test::window2d(1))));
+  } else {
+    const ValueId a = net.unary("ra", UnaryFn::kRelu, net.conv("a", x, 64, test::window2d(3, 1)));
+    net.output(net.unary("rb", UnaryFn::kRelu, net.conv("b", a, 64, test::window2d(1))));
+  }
+  const Row row = chain_row({.sm = sm});
+  Plan plan = plan_of_parts(net.graph, DType::kFloat16, sm);
+  const Group group = chain_group(plan, "a", "b");
+  plan.kernels.resize(1);
+  plan.kernels[0].group = group;
+  plan.kernels[0].family = row.family.name;
+  plan.kernels[0].candidate = row.family.candidates(plan.graph, group, plan.device).front();
+  return row.build(plan, plan.kernels[0]);
 }
 
 /// Name of the file and what it holds. Representatives are those of
@@ -105,6 +126,9 @@ std::vector<std::pair<std::string, std::string>> golden() {
   add("conv_simt_clip_gate", conv_kernel(conv_simt(), 80, c));
   add("conv_sm90_tf32_clip_gate", conv_kernel(conv_sm90(), 90, c, true));
   add("gemm_sm80_relu", gemm_kernel(80));
+  add("conv_chain_sm80_relu", chain_kernel(80, false));
+  add("conv_chain_sm80_inverted_residual", chain_kernel(80, true));
+  add("conv_chain_portable_inverted_residual", chain_kernel(75, true));
   ConvCase first;
   first.x = {1, 3, 64, 64};
   first.outputs = 64;

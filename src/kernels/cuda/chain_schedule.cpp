@@ -1,7 +1,6 @@
 #include "kernels/cuda/chain_schedule.hpp"
 
 #include <algorithm>
-#include <set>
 #include <span>
 
 #include "graph/window.hpp"
@@ -293,15 +292,18 @@ class Scheduler {
   }
 
   void count_slots() {
-    std::set<std::array<std::int64_t, 3>> seen;
-    for_each_use(problem_, s_, [&](std::size_t i, std::int64_t pass, std::int64_t tile) {
+    for (std::size_t i = 0; i < problem_.stages.size(); ++i) {
       const ChainStep& step = s_.steps[i];
-      const bool dense = stage(i).kind == StageKind::kDense;
-      s_.slots += dense ? ceil_div(step.depth, chain_steps_of_slot(step)) : 1;
-      if (!seen.insert({static_cast<std::int64_t>(i), pass, tile}).second) return;
-      s_.weight_bytes += dense ? step.depth * step.product.columns * kStepBytes
-                               : stage(i).taps() * step.slab * arithmetic_.element_bytes();
-    });
+      if (stage(i).kind == StageKind::kDense) {
+        const std::int64_t runs = step.passes * step.column_tiles;
+        s_.slots += runs * step.row_tiles * ceil_div(step.depth, chain_steps_of_slot(step));
+        s_.weight_bytes += runs * step.depth * step.product.columns * kStepBytes;
+      } else if (stage(i).kind == StageKind::kDepthwise) {
+        const std::int64_t slabs = step.passes * ceil_div(s_.parts[i + 1].held, step.slab);
+        s_.slots += slabs;
+        s_.weight_bytes += slabs * stage(i).taps() * step.slab * arithmetic_.element_bytes();
+      }
+    }
   }
 
   bool finish() {
