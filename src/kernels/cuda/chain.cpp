@@ -314,9 +314,9 @@ class Builder {
     if (stage.kind == StageKind::kDense)
       return fmt::format("chain_dense<{}, {}>(w{}, weights);", product_of(i), finish, i);
     if (stage.kind == StageKind::kDepthwise) {
-      const bool known = stage.kernel[0] == stage.kernel[1] && stage.kernel[0] <= 5;
-      return fmt::format("chain_depthwise<{}, {}, {}>(w{}, weights);", known ? stage.kernel[0] : 0,
-                         kRun, finish, i);
+      const bool known = stage.kernel[1] <= 5 && stage.stride[1] <= 2 && stage.dilation[1] == 1;
+      return fmt::format("chain_depthwise<{}, {}, {}, {}>(w{}, weights);",
+                         known ? stage.kernel[1] : 0, known ? stage.stride[1] : 0, kRun, finish, i);
     }
     const char* pool = stage.kind == StageKind::kMaxPool       ? "kMax"
                        : stage.kind == StageKind::kAveragePool ? "kAverage"

@@ -318,16 +318,15 @@ class Scheduler {
     return s_.tiles < 1 << 30 && s_.slots < 1 << 20;
   }
 
-  /// Do the sums of a thread and what an epilogue needs beside them fit 128 registers?
+  /// Do the sums of a thread and what it needs beside them fit 128 registers?
   bool few_registers() const {
-    for (std::size_t i = 0; i < problem_.stages.size(); ++i) {
-      const ChainProduct& product = s_.steps[i].product;
-      if (product.rows * product.columns / device::kChainThreads <= 48) continue;
-      const bool light = std::ranges::all_of(stage(i).epilogue.steps, [](const EpilogueStep& step) {
-        return step.cast || (step.unary && (step.unary->fn == UnaryFn::kRelu ||
-                                            step.unary->fn == UnaryFn::kClip));
-      });
-      if (!light) return false;
+    const auto sums = [this](std::size_t i) {
+      return s_.steps[i].product.rows * s_.steps[i].product.columns / device::kChainThreads;
+    };
+    for (std::size_t i = 0; i < s_.steps.size(); ++i) {
+      const ChainLoop* loop = s_.loop_of(i);
+      const bool inside = loop != nullptr && i < loop->last;  // the loop's sums are kept meanwhile
+      if (inside ? sums(i) + sums(loop->last) > 40 : sums(i) > 48) return false;
     }
     return true;
   }

@@ -193,14 +193,17 @@ template <class Multiply, class Weights>
 __device__ __forceinline__ void chain_multiply(Multiply& sums, const ChainWork& w,
                                                Weights& weights) {
   constexpr int kStepBytes = Multiply::kColumns * 32, kSteps = kChainSlotBytes / kStepBytes;
-  const int* const table = w.tile.table + w.s.table;
-  for (int done = 0; done < w.s.depth; done += kSteps) {
+  const int* table = w.tile.table + w.s.table;
+  int left = w.s.depth;
+  for (; left >= kSteps; left -= kSteps, table += kSteps) {
     const unsigned char* const slot = weights.acquire();
     BRAZE_UNROLL
-    for (int i = 0; i < kSteps; ++i) {
-      if (done + i < w.s.depth) sums.step(w.tile.shared + table[done + i], slot + i * kStepBytes);
-    }
+    for (int i = 0; i < kSteps; ++i) sums.step(w.tile.shared + table[i], slot + i * kStepBytes);
   }
+  if (left == 0) return;
+  const unsigned char* slot = weights.acquire();
+#pragma unroll 1
+  for (int i = 0; i < left; ++i, slot += kStepBytes) sums.step(w.tile.shared + table[i], slot);
 }
 
 /// Finishes pixels from row `first` on and channels from `local` of those made now.
@@ -229,16 +232,54 @@ __device__ __forceinline__ void chain_dense(const ChainWork& w, Weights& weights
   }
 }
 
-/// Each channel by itself; kKernel: of a square filter, or 0 if it is known at run time only. A
-/// thread makes P adjacent pixels.
-template <int kKernel, int P, class Epilogue, class Sink, class Weights>
+/// sum[j] += taps of the j-th of P adjacent pixels, whose windows begin in a line of the part: at
+/// `column` and kStride (0: any, dilated too) from one to the next. Of a known stride, each pixel
+/// of the line is read once.
+template <int kKernel, int kStride, class T, int P, int V>
+__device__ __forceinline__ void chain_taps(float (&sum)[P][V], const ChainWork& w,
+                                           const unsigned char* line, int column,
+                                           const T* weights) {
+  const int end = w.from.columns - 1;  // what lies past it is of pixels that do not exist
+  const auto load = [&](float(&x)[V], int at) {
+    load_vector<T, V>(x, reinterpret_cast<const T*>(line + min(at, end) * w.from.pitch));
+  };
+  if constexpr (kStride > 0) {
+    float by[kKernel][V];
+    BRAZE_UNROLL
+    for (int c = 0; c < kKernel; ++c) load_vector<T, V>(by[c], weights + c * w.s.slab);
+    BRAZE_UNROLL
+    for (int at = 0; at < (P - 1) * kStride + kKernel; ++at) {
+      float x[V];
+      load(x, column + at);
+      BRAZE_UNROLL
+      for (int j = 0; j < P; ++j) {
+        const int c = at - j * kStride;
+        if (c < 0 || c >= kKernel) continue;
+        BRAZE_UNROLL
+        for (int e = 0; e < V; ++e) sum[j][e] += x[e] * by[c][e];
+      }
+    }
+  } else {
+    for (int c = 0; c < w.s.kernel[1]; ++c, weights += w.s.slab) {
+      float by[V];
+      load_vector<T, V>(by, weights);
+      BRAZE_UNROLL
+      for (int j = 0; j < P; ++j) {
+        float x[V];
+        load(x, column + j * w.s.stride[1] + c * w.s.dilation[1]);
+        BRAZE_UNROLL
+        for (int e = 0; e < V; ++e) sum[j][e] += x[e] * by[e];
+      }
+    }
+  }
+}
+
+/// Each channel by itself: a thread makes P adjacent pixels. kKernel, kStride: columns of the
+/// filter and from pixel to pixel, where the kernel is for these only.
+template <int kKernel, int kStride, int P, class Epilogue, class Sink, class Weights>
 __device__ __forceinline__ void chain_depthwise(const ChainWork& w, Weights& weights) {
   using T = typename Sink::Element;
   constexpr int V = 16 / static_cast<int>(sizeof(T));
-  const int height = kKernel > 0 ? kKernel : w.s.kernel[0];
-  const int width = kKernel > 0 ? kKernel : w.s.kernel[1];
-  const int tap_row = w.s.dilation[0] * w.from.columns * w.from.pitch;
-  const int tap_column = w.s.dilation[1] * w.from.pitch;
   for (int slab = 0; slab < w.to.held; slab += w.s.slab) {
     const T* const filter = reinterpret_cast<const T*>(weights.acquire());
     const int chunks = min(w.s.slab, w.to.held - slab) / V;
@@ -247,32 +288,17 @@ __device__ __forceinline__ void chain_depthwise(const ChainWork& w, Weights& wei
       auto row = static_cast<u32>(i / chunks);
       const int chunk = i - static_cast<int>(row) * chunks;
       const int column = split_off(row, w.s.runs) * P;
-      const unsigned char* from[P];
-      float sum[P][V];
-      BRAZE_UNROLL
-      for (int j = 0; j < P; ++j) {
-        const int at = min(column + j, w.to.columns - 1);
-        from[j] = w.tile.shared +
-                  chain_offset(w.from, static_cast<int>(row) * w.s.stride[0] + w.s.shift[0],
-                               at * w.s.stride[1] + w.s.shift[1]) +
-                  slab * static_cast<int>(sizeof(T)) + chunk * 16;
-        BRAZE_UNROLL
-        for (int e = 0; e < V; ++e) sum[j][e] = 0;
-      }
-      const T* weight = filter + chunk * V;
-      for (int r = 0; r < height; ++r) {
-        for (int c = 0; c < width; ++c, weight += w.s.slab) {
-          float by[V];
-          load_vector<T, V>(by, weight);
-          BRAZE_UNROLL
-          for (int j = 0; j < P; ++j) {
-            float x[V];
-            load_vector<T, V>(x,
-                              reinterpret_cast<const T*>(from[j] + r * tap_row + c * tap_column));
-            BRAZE_UNROLL
-            for (int e = 0; e < V; ++e) sum[j][e] += x[e] * by[e];
-          }
-        }
+      float sum[P][V] = {};
+      const unsigned char* line =
+          w.tile.shared +
+          chain_offset(w.from, static_cast<int>(row) * w.s.stride[0] + w.s.shift[0], 0) +
+          slab * static_cast<int>(sizeof(T)) + chunk * 16;
+      const T* by = filter + chunk * V;
+#pragma unroll 1
+      for (int r = 0; r < w.s.kernel[0]; ++r) {
+        chain_taps<kKernel, kStride>(sum, w, line, column * w.s.stride[1] + w.s.shift[1], by);
+        line += w.s.dilation[0] * w.from.columns * w.from.pitch;
+        by += w.s.kernel[1] * w.s.slab;
       }
       BRAZE_UNROLL
       for (int j = 0; j < P; ++j) {
