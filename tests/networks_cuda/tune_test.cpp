@@ -99,6 +99,7 @@ class TuneOnGpu : public ::testing::Test {
     options_.precision = Precision::kFp16;
     options_.nhwc_io = true;
     options_.compute_dtype_io = true;
+    options_.fusion = Fusion::kEpilogue;  // each convolution is a problem of its own
     machine_.device = cuda_device(80);
     machine_.registry = cuda::registry();
     machine_.gpu = gpu_;
