@@ -71,12 +71,17 @@ Kernel chain_kernel(const Shape& shape, const std::vector<ChainPart>& parts, boo
   }
   net.output(at);
   lower_precision(net.graph, dtype, true);
-  const Plan plan =
-      make_plan(net.graph, cuda_device(90), {FusionLevel::kFull, false}, cuda::registry());
+  Registry registry = cuda::registry();
+  for (KernelFamily& family : registry) {
+    if (family.name != "chain_sm90") family.joins = nullptr;
+  }
+  const Plan plan = make_plan(net.graph, cuda_device(90), {FusionLevel::kFull, false}, registry);
   for (const KernelPlan& kernel : plan.kernels) {
     if (kernel.family == "chain_sm90") return cuda::builder(kernel.family)(plan, kernel);
   }
   throw std::runtime_error("no chain in " + print(plan));
+}
+
 /// Two convolutions, or an inverted residual.
 Kernel chain_kernel(int sm, bool inverted) {
   ExactNet net;
