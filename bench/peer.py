@@ -95,7 +95,7 @@ class Braze:
         self.runnable = self.model
         if engine:
             self.runnable = [str(pathlib.Path(self.folder.name) / "engine")]
-            self("compile", *self.model, "-o", *self.runnable)
+            self("compile", *self.model, *self.threads, "-o", *self.runnable)
 
     def __call__(self, command, *arguments):
         done = subprocess.run([self.program, command, *arguments], capture_output=True, text=True)
@@ -104,10 +104,10 @@ class Braze:
         return done.stdout
 
     def explain(self):
-        return json.loads(self("explain", *self.model, "--json"))
+        return json.loads(self("explain", *self.model, *self.threads, "--json"))
 
     def explain_text(self):
-        return self("explain", *self.model)
+        return self("explain", *self.model, *self.threads)
 
     def run(self, feeds):
         folder = pathlib.Path(self.folder.name)
