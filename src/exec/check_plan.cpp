@@ -285,13 +285,14 @@ class PlanChecker {
       if (!is_dense(id) && !row.pitched)
         invalid("kernel '{}': {} does not take the gaps between pixels of '{}'", kernel.name,
                 row.name, value(id).name);
-      if (is_layout_neutral(value(id)) || row.layouts == LayoutRule::kEach) return;
-      Layout wanted = Layout::kModel;
+      if (is_layout_neutral(value(id))) return;
+      Layout wanted = row.layouts == LayoutRule::kEach ? layout : Layout::kModel;
       const bool own_channels = !input || value(id).shape.size() == value(result).shape.size();
       if (row.layouts == LayoutRule::kChannelsLast && own_channels) wanted = Layout::kChannelsLast;
       if (row.layouts == LayoutRule::kSame && own_channels) wanted = same_layout(kernel);
       if (row.layout_of != nullptr)
         wanted = row.layout_of(graph_, kernel.group, id, device_).value_or(layout);
+      if (is_filter(graph_, kernel.group, id)) wanted = Layout::kModel;
       if (layout != wanted)
         invalid("kernel '{}': {} does not take '{}' in this layout", kernel.name, row.name,
                 value(id).name);

@@ -78,6 +78,7 @@ class Assigner {
   std::optional<Layout> needed(std::size_t k, ValueId input) const {
     const KernelPlan& kernel = plan_.kernels[k];
     if (!has_choice(input)) return std::nullopt;
+    if (is_filter(plan_.graph, kernel.group, input)) return Layout::kModel;
     const KernelFamily& family = family_of(registry_, kernel.family);
     if (family.layout_of != nullptr)
       return family.layout_of(plan_.graph, kernel.group, input, plan_.device);
@@ -325,6 +326,21 @@ bool is_layout_neutral(const Value& value) {
   std::int64_t pixels = 1;
   for (std::size_t axis = 2; axis < value.shape.size(); ++axis) pixels *= value.shape[axis];
   return pixels == 1 || value.shape[1] == 1;
+}
+
+bool is_filter(const Graph& graph, const Group& group, ValueId id) {
+  return std::ranges::any_of(group.members, [&](const Group::Member& member) {
+    const Node& node = graph.node(member.anchor);
+    switch (node.kind()) {
+      case OpKind::kConv:
+      case OpKind::kConvTranspose:
+        return node.input(1) == id;
+      case OpKind::kQLinearConv:
+        return node.input(3) == id;
+      default:
+        return false;
+    }
+  });
 }
 
 std::int64_t extent_bytes(const Value& value, Layout layout, std::int64_t pitch) {

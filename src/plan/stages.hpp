@@ -56,6 +56,10 @@ inline bool is_image(const Value& value) { return value.shape.size() >= 3; }
 /// An image whose bytes are the same in both layouts: one pixel, or one channel.
 bool is_layout_neutral(const Value& value);
 
+/// Is the value, which may arrive at run time, the filter of a convolution in the group? It has no
+/// channels-last form, whatever its rank.
+bool is_filter(const Graph& graph, const Group& group, ValueId id);
+
 /// A kernel that copies `from` to `to`, whatever their layouts.
 KernelPlan copy_kernel(const Plan& plan, ValueId from, ValueId to);
 /// A new value like `from`, for a copy of it.

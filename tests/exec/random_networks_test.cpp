@@ -61,5 +61,23 @@ TEST_P(RandomNetworks, MatchTheInterpreter) {
 INSTANTIATE_TEST_SUITE_P(Isa, RandomNetworks, ::testing::Values("AVX3", "AVX2", "EMU128"),
                          [](const auto& isa) { return isa.param; });
 
+/// Filters have no channels-last form: neither those that are inputs, nor those that a kernel makes
+/// which writes channels-last.
+TEST(FiltersThatArriveAtRunTime, AreRightInEitherLayout) {
+  for (const bool nhwc_io : {false, true}) {
+    SCOPED_TRACE(nhwc_io);
+    for (const bool made : {false, true}) {
+      Net net;
+      const ValueId x = net.input("x", {1, 3, 6, 7});
+      ValueId w = net.input("w", {4, 3, 3, 3});
+      if (made) w = net.mul("scaled", w, net.random({4, 3, 3, 3}));
+      net.output(net.op("c", Conv{window2d(3, 1), 1}, {x, w}));
+      net.output(net.op("t", ConvTranspose{window2d(3, 1), {0, 0}, {}, 1},
+                        {net.conv("four", x, 4, window2d(1)), w}));
+      expect_right(net, FusionLevel::kFull, nhwc_io, 1);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace braze::test
