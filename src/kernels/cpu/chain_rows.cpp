@@ -90,11 +90,8 @@ std::unique_ptr<Kernel> build(const Plan& plan, const KernelPlan& kernel) {
       parts.push_back(row_pointwise(plan, part));
       continue;
     }
-    std::unique_ptr<Kernel> built = row->build(plan, part);
-    auto* const rows = dynamic_cast<RowKernel*>(built.get());
-    ensure(rows != nullptr, "a member's kernel runs row by row");
-    static_cast<void>(built.release());
-    parts.emplace_back(rows);
+    parts.emplace_back(dynamic_cast<RowKernel*>(row->build(plan, part).release()));
+    ensure(parts.back() != nullptr, "a member's kernel runs row by row");
   }
   const Tiling tile = chain_rows_tiling(plan.graph, kernel.group, kernel.candidate, plan.device);
   return chain_rows_kernel(plan, kernel, tile, std::move(parts));

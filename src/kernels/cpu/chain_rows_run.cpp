@@ -112,9 +112,8 @@ class ChainRowsKernel final : public Kernel {
         // Where the whole image would lie if the buffer were a part of it.
         const auto virtual_image = [&](const Source& source) -> void* {
           const Buffer& buffer = buffers_[source.image];
-          const std::int64_t before = n * buffer.image + step.base[source.image] * buffer.row;
-          return reinterpret_cast<void*>(
-              reinterpret_cast<std::intptr_t>(workspace + buffer.offset) - before);
+          return workspace + static_cast<std::ptrdiff_t>(buffer.offset) - n * buffer.image -
+                 step.base[source.image] * buffer.row;
         };
         std::array<const void*, kMostInputs> inputs{};
         for (std::size_t i = 0; i < part.inputs.size(); ++i) {

@@ -52,9 +52,9 @@ WinogradMatrices four() {
 }  // namespace
 
 const WinogradMatrices& winograd_matrices(int m) {
-  static const WinogradMatrices kTwo = two();
-  static const WinogradMatrices kFour = four();
-  return m == 2 ? kTwo : kFour;
+  static const WinogradMatrices of_two = two();
+  static const WinogradMatrices of_four = four();
+  return m == 2 ? of_two : of_four;
 }
 
 void winograd_filter(const WinogradMatrices& f, const float* filter, double* u) {
