@@ -93,8 +93,11 @@ std::vector<Candidate> chain_candidates(const ChainProblem& problem, const Arith
   std::vector<Choice> choices;
   const auto consider = [&](Candidate candidate) -> std::optional<ChainSchedule> {
     auto schedule = chain_schedule(problem, arithmetic, candidate, device);
-    if (schedule)
-      choices.push_back({chain_us(problem, *schedule, arithmetic, device), std::move(candidate)});
+    if (schedule) {  // equal ones in the order they come
+      const double us = chain_us(problem, *schedule, arithmetic, device);
+      choices.insert(std::ranges::upper_bound(choices, us, {}, &Choice::us),
+                     {us, std::move(candidate)});
+    }
     return schedule;
   };
   for (const auto& [rows, columns] : tiles_of(problem)) {
@@ -113,7 +116,6 @@ std::vector<Candidate> chain_candidates(const ChainProblem& problem, const Arith
       }
     }
   }
-  std::ranges::stable_sort(choices, {}, &Choice::us);
   choices.resize(std::min(choices.size(), kMostCandidates));
   std::vector<Candidate> list;
   for (Choice& choice : choices) list.push_back(std::move(choice.candidate));

@@ -308,7 +308,7 @@ class Scheduler {
 
   bool finish() {
     const std::int64_t ring = (arithmetic_.async ? kRing : 2) * device::kChainSlotBytes;
-    const std::int64_t kMostResident = 1 << 20;
+    constexpr std::int64_t kMostResident = 1 << 20;
     if (s_.resident && s_.weight_bytes > kMostResident) return false;
     s_.table_at = round_up(s_.weights_at + (s_.resident ? s_.weight_bytes : ring), 16);
     s_.shared_bytes = round_up(s_.table_at + s_.table_entries * 4, 16);
