@@ -58,6 +58,6 @@ struct Epilogue1 {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(512, 1)
-chain_sm90_27aea6e474ccc5f3(const __grid_constant__ ChainSm90Parameters p) {
-  chain_sm90<ChainSm90Tile<half, 3, 1, true, false, ChainSm90Stage<64, 4, false, Epilogue0>, ChainSm90Stage<64, 4, false, Epilogue1>>, half, Store::kVector>(p);
+chain_sm90_06bfd7b39840ae5f(const __grid_constant__ ChainSm90Parameters p) {
+  chain_sm90<ChainSm90Tile<half, 3, 1, true, ChainSm90Stage<64, 4, ChainOperand::kNone, Epilogue0>, ChainSm90Stage<64, 4, ChainOperand::kNone, Epilogue1>>, half, Store::kVector>(p);
 }

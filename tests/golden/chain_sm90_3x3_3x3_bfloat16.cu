@@ -58,6 +58,6 @@ struct Epilogue1 {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-chain_sm90_7df41ed255c34058(const __grid_constant__ ChainSm90Parameters p) {
-  chain_sm90<ChainSm90Tile<bfloat16, 1, 2, false, false, ChainSm90Stage<256, 4, false, Epilogue0>, ChainSm90Stage<224, 4, false, Epilogue1>>, bfloat16, Store::kVector>(p);
+chain_sm90_1dac56f23fd95584(const __grid_constant__ ChainSm90Parameters p) {
+  chain_sm90<ChainSm90Tile<bfloat16, 1, 2, false, ChainSm90Stage<256, 4, ChainOperand::kNone, Epilogue0>, ChainSm90Stage<224, 4, ChainOperand::kNone, Epilogue1>>, bfloat16, Store::kVector>(p);
 }

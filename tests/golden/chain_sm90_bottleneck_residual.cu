@@ -41,7 +41,32 @@ struct Epilogue1 {
   static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
                                                const Position& at, const Constants<V>& c) {
     { const auto& x = c.x0; BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
-    { float x[V]; load_operand<half, Access::kVector>(x, e.operand[1], at); BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
+    {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
+  }
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at) {
+    Constants<V> c;
+    load(c, e, at.channel);
+    apply(v, e, at, c);
+  }
+};
+
+struct Epilogue2 {
+  template <int V>
+  struct Constants {
+    float x0[V];
+  };
+  template <int V>
+  static __device__ __forceinline__ void load(Constants<V>& c, const EpilogueParameters& e,
+                                              int channel) {
+    load_vector<float, V>(c.x0, static_cast<const float*>(e.operand[0].data) + channel);
+  }
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at, const Constants<V>& c) {
+    { const auto& x = c.x0; BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
+    { float x[V]; load_held<half>(x, at); BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
     {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
   }
   template <int V>
@@ -59,6 +84,6 @@ struct Epilogue1 {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(512, 1)
-chain_sm90_58dd4998fbd6b200(const __grid_constant__ ChainSm90Parameters p) {
-  chain_sm90<ChainSm90Tile<half, 3, 1, true, false, ChainSm90Stage<64, 4, false, Epilogue0>, ChainSm90Stage<64, 4, false, Epilogue1>>, half, Store::kVector>(p);
+chain_sm90_c2b426edee209494(const __grid_constant__ ChainSm90Parameters p) {
+  chain_sm90<ChainSm90Tile<half, 3, 1, false, ChainSm90Stage<112, 4, ChainOperand::kNone, Epilogue0>, ChainSm90Stage<64, 4, ChainOperand::kNone, Epilogue1>, ChainSm90Stage<64, 4, ChainOperand::kLoaded, Epilogue2>>, half, Store::kVector>(p);
 }

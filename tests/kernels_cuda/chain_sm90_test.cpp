@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/window.hpp"
 #include "kernels_cuda/nvrtc_for.hpp"
 #include "kernels_cuda/one_kernel.hpp"
 #include "passes/lower_precision.hpp"
@@ -239,6 +240,90 @@ TEST(ChainSm90, OperandsOfEveryKind) {
                     {40, window2d(3, 1), Plus::kOther},
                     {40, window2d(1), Plus::kInput},
                     {64, window2d(1), Plus::kOther, false}}});
+}
+
+/// How often the chain's kernel, with the tile that is estimated to be the fastest, loads operands.
+std::size_t operands_loaded(const Chain& chain) {
+  Planned planned(chain);
+  planned.kernel.candidate = candidate_of(planned.tiles.front());
+  const std::string source = chain_sm90().build(planned.plan, planned.kernel).source;
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = source.find("kLoaded", at)) != std::string::npos; ++at) ++count;
+  return count;
+}
+
+TEST(ChainSm90, OperandsOfTheLastStageAreLoaded) {
+  BRAZE_NEEDS_EMULATOR();
+  // Blocks of 64 channels in 1 to 4 places.
+  for (const bool few : {false, true}) {
+    for (const Plus plus : {Plus::kOther, Plus::kInput}) {
+      const Chain chain{.x = {2, 136, 19, 13},
+                        .layers = {{40}, {136, window2d(1), plus}},
+                        .seed = few ? 5U : 6U,
+                        .units = 3};
+      EXPECT_EQ(operands_loaded(chain), 1U);
+      check(chain, 3, [few](const Tile& tile) { return (tile.rows * tile.columns < 60) == few; });
+    }
+  }
+  // Element by element where the result leaves so, too.
+  const Chain each{.x = {1, 40, 12, 10}, .layers = {{40}, {30, window2d(1), Plus::kOther}}};
+  EXPECT_EQ(operands_loaded(each), 0U);
+  check(each);
+  // One tile after another.
+  check({.x = {1, 64, 16, 17}, .layers = {{64}, {320, window2d(1), Plus::kOther}}, .units = 1}, 3);
+  check({.x = {3, 64, 9, 9}, .layers = {{72}, {64, window2d(3, 1), Plus::kInput}}, .units = 1}, 3);
+}
+
+TEST(ChainSm90, OperandsOfStagesBeforeAreLoaded) {
+  BRAZE_NEEDS_EMULATOR();
+  // With a halo that reaches over the image's border.
+  const Chain first{.x = {2, 72, 15, 18},
+                    .layers = {{72, window2d(3, 1), Plus::kOther}, {40, window2d(5, 2)}},
+                    .units = 2};
+  const Chain middle{.x = {1, 40, 21, 9},
+                     .layers = {{24, window2d(1)},
+                                {136, window2d(3, 1), Plus::kOther},
+                                {40, window2d(3, 1), Plus::kInput}},
+                     .seed = 2,
+                     .units = 2};
+  const Chain all{.x = {1, 72, 11, 13},
+                  .layers = {{72, window2d(3, 1), Plus::kInput},
+                             {72, window2d(1), Plus::kOther},
+                             {72, window2d(3, 1), Plus::kOther}},
+                  .dtype = DType::kBFloat16,
+                  .seed = 3,
+                  .units = 1,
+                  .nonzeros = 2};
+  EXPECT_EQ(operands_loaded(first), 1U);
+  EXPECT_EQ(operands_loaded(middle), 2U);
+  EXPECT_EQ(operands_loaded(all), 3U);
+  for (const Chain& chain : {first, middle, all}) check(chain, 4);
+}
+
+TEST(ChainSm90, OperandsInEveryOrderOfTeams) {
+  BRAZE_NEEDS_EMULATOR();
+  // Several tiles for each team, and in the last round fewer tiles than teams.
+  const std::vector<Layer> halo = {{40, window2d(1), Plus::kOther},
+                                   {40, window2d(3, 1), Plus::kInput}};
+  const std::vector<Layer> wide = {{40, window2d(3, 1), Plus::kInput},
+                                   {136, window2d(1), Plus::kOther}};
+  for (const auto& [teams, warpgroups] : {std::pair{1, 1}, {2, 1}, {3, 1}, {1, 2}, {1, 3}}) {
+    for (const bool resident : {true, false}) {
+      for (const auto& layers : {halo, wide}) {
+        SCOPED_TRACE(::testing::Message() << teams << " " << warpgroups << " " << resident);
+        check({.x = {1, 40, 21, 20},
+               .layers = layers,
+               .seed = static_cast<unsigned>(10 * teams + warpgroups),
+               .units = 1},
+              1, [t = teams, w = warpgroups, resident](const Tile& tile) {
+                const std::int64_t tiles = ceil_div(21, tile.rows) * ceil_div(20, tile.columns);
+                return tile.teams == t && tile.warpgroups == w && tile.resident == resident &&
+                       tiles > 2 * t && tiles < 14 && (t == 1 || tiles % t != 0);
+              });
+        if (HasFailure()) return;
+      }
+    }
+  }
 }
 
 TEST(ChainSm90, RandomChains) {

@@ -23,12 +23,15 @@ struct Tile {
   bool resident = true;  // weights stay in shared memory; else they come again for each tile
 };
 
-/// How a problem is run, besides its tiles: which operands of epilogues lie in shared memory, by
-/// stage; the last result leaves by TMA.
+/// How a problem is run, besides its tiles: which operands of epilogues are read from shared
+/// memory, by stage, either results of stages before or tensors in memory, which are loaded to
+/// where the stage's result will be; the last result leaves by TMA.
 struct Storage {
   std::array<const ChainOperand*, device::kMostChainStages> held{};
   bool by_tma = false;
-  [[nodiscard]] bool holds_input() const;
+  [[nodiscard]] bool loads(std::size_t stage) const {
+    return held[stage] != nullptr && held[stage]->source.of != ChainSource::Of::kStage;
+  }
 };
 /// `problem` outlives it.
 Storage storage_of(const ChainProblem& problem, DType result);

@@ -90,6 +90,10 @@ class Builder {
     ensure(is_reachable(plan_, problem_.input), "a chain reads images channels-last");
     const ValueId y = problem_.last().result;
     const bool by_tma = storage_.by_tma && is_reachable(plan_, y);
+    for (std::size_t i = 0; i < problem_.stages.size(); ++i) {
+      const bool has_place = i + 1 < problem_.stages.size() || by_tma;
+      if (storage_.loads(i) && (!has_place || !is_loadable(i))) storage_.held[i] = nullptr;
+    }
     Kernel result;
     device::ChainSm90Parameters p{};
     p.y = output_parameters(plan_, y);
@@ -101,7 +105,7 @@ class Builder {
       const std::string name = fmt::format("Epilogue{}", i);
       source += epilogues.back().source(name) + "\n";
       stages += fmt::format(", ChainSm90Stage<{}, {}, {}, {}>", g_.stages[i].pixels,
-                            g_.stages[i].slices, storage_.held[i] != nullptr, name);
+                            g_.stages[i].slices, operand_of(i), name);
       set_stage(p.stage[index(i)], i);
       p.stage[index(i)].e = epilogues.back().parameters();
     }
@@ -121,13 +125,23 @@ class Builder {
       output.address = {Address::Of::kOutput, cpu::output_index(kernel_.group, y), 0};
       result.maps.push_back(std::move(output));
     }
+    for (std::size_t i = 0; i < problem_.stages.size(); ++i) {
+      if (!storage_.loads(i)) continue;
+      const bool last = i + 1 == problem_.stages.size();
+      const StageTile& s = g_.stages[i];
+      TensorMap operand =
+          pixels_map(plan_, storage_.held[i]->id, s.rows, last ? s.columns : s.pitch, {1, 1});
+      operand.at = parameters.offset_of(&p.operand[index(i)]);
+      operand.address = address_of(plan_, kernel_.group, storage_.held[i]->id, result);
+      result.maps.push_back(std::move(operand));
+    }
     parameters.move_to(result);
 
     const int warpgroups = tile_.teams * tile_.warpgroups;
-    const std::string call = fmt::format(
-        "chain_sm90<ChainSm90Tile<{}, {}, {}, {}, {}{}>, {}, Store::{}>",
-        device_type(problem_.dtype), tile_.teams, tile_.warpgroups, tile_.resident,
-        storage_.holds_input(), stages, device_type(result_type_), by_tma ? "kVector" : "kEach");
+    const std::string call =
+        fmt::format("chain_sm90<ChainSm90Tile<{}, {}, {}, {}{}>, {}, Store::{}>",
+                    device_type(problem_.dtype), tile_.teams, tile_.warpgroups, tile_.resident,
+                    stages, device_type(result_type_), by_tma ? "kVector" : "kEach");
     emit(result, "chain_sm90", {"chain_sm90.cuh"}, source, "ChainSm90Parameters", call,
          warpgroups > 1 ? 128 * (warpgroups + 1) : 192);
     result.grid.x = u32(block_count(g_, tile_, plan_.device.units));
@@ -140,6 +154,18 @@ class Builder {
   /// The last stage has the last place.
   std::size_t index(std::size_t stage) const {
     return stage + 1 == problem_.stages.size() ? device::kMostChainStages - 1 : stage;
+  }
+
+  /// May the operand that the stage would load come by TMA?
+  bool is_loadable(std::size_t stage) const {
+    const ValueId id = storage_.held[stage]->id;
+    return plan_.graph.value(id).dtype == problem_.dtype && is_reachable(plan_, id);
+  }
+  std::string operand_of(std::size_t stage) const {
+    const bool none = storage_.held[stage] == nullptr;
+    return fmt::format("ChainOperand::{}", none                    ? "kNone"
+                                           : storage_.loads(stage) ? "kLoaded"
+                                                                   : "kKept");
   }
 
   void set_extents(device::ChainSm90Parameters& p) const {
@@ -179,15 +205,10 @@ class Builder {
       const ChainStage& next = problem_.stages[i + 1];
       p.zeros = next.taps() > 1 || next.pad[0] != 0 || next.pad[1] != 0 || next.in != next.out;
     }
-    const ChainOperand* const held = storage_.held[i];
-    if (held != nullptr && held->source.of == ChainSource::Of::kInput) {
-      p.held = -1;
-      p.held_pitch = g_.phase_pitch;
-      const ChainStage& first = problem_.stages.front();
-      p.held_pixel = to_int((g_.stages[0].top + first.pad[0] - s.top) * g_.phase_pitch +
-                            g_.stages[0].left + first.pad[1] - s.left);
-    } else if (held != nullptr) {
-      const StageTile& from = g_.stages[held->source.stage];
+    if (storage_.loads(i)) {
+      p.loaded_bytes = s.rows * (i + 1 < problem_.stages.size() ? s.pitch : s.columns) * kRow;
+    } else if (storage_.held[i] != nullptr) {
+      const StageTile& from = g_.stages[storage_.held[i]->source.stage];
       p.held = from.to, p.held_plane = from.to_plane;
       p.held_pitch = from.pitch;
       p.held_pixel = (from.top - s.top) * from.pitch + from.left - s.left;

@@ -79,7 +79,8 @@ bool set_stages(Geometry& g, const ChainProblem& problem, const Tile& tile) {
 
 /// Places of the results between stages in a team's memory; results that nobody reads any more
 /// give theirs.
-void place_results(Geometry& g, const ChainProblem& problem, const Tile& tile) {
+void place_results(Geometry& g, const ChainProblem& problem, const Storage& storage,
+                   const Tile& tile) {
   struct Placed {
     int begin, end;
     std::size_t last_reader;
@@ -88,8 +89,8 @@ void place_results(Geometry& g, const ChainProblem& problem, const Tile& tile) {
   for (std::size_t i = 0; i + 1 < g.stages.size(); ++i) {
     StageTile& s = g.stages[i];
     const int pixels =
-        std::max(tile.warpgroups * s.pixels,
-                 read_end(problem.stages[i + 1], g.stages[i + 1], tile.warpgroups, s.pitch));
+        std::max({tile.warpgroups * s.pixels, storage.loads(i) ? s.rows * s.pitch : 0,
+                  read_end(problem.stages[i + 1], g.stages[i + 1], tile.warpgroups, s.pitch)});
     s.to_plane = round_up(pixels * kRow, 1024);
     const int bytes = s.to_plane * s.blocks;
     const auto is_free = [&](int begin) {
@@ -119,7 +120,7 @@ void set_shared(Geometry& g, const Storage& storage, const Tile& tile) {
     g.team_bytes += g.staged_bytes;
   }
   const StageTile& first = g.stages.front();
-  const bool whole = storage.holds_input() || first.blocks > 1;
+  const bool whole = first.blocks > 1;
   const int most_slots = std::min(device::kMostChainPlanes / tile.teams, 2 * first.planes);
   g.input_slots = whole ? first.planes : std::min(first.planes, 2);
   g.weight_slots = tile.resident ? g.steps : std::min(g.steps, 4);
@@ -136,6 +137,13 @@ void set_shared(Geometry& g, const Storage& storage, const Tile& tile) {
   }
   while (g.input_slots < most_slots && bytes() + tile.teams * g.plane_bytes <= kBudget)
     ++g.input_slots;
+  // Places for operands of the last stage that are on their way.
+  while (storage.loads(g.stages.size() - 1) &&
+         g.staged_buffers < std::min(last.blocks, device::kMostChainStaged) &&
+         bytes() + tile.teams * g.staged_bytes <= kBudget) {
+    ++g.staged_buffers;
+    g.team_bytes += g.staged_bytes;
+  }
   while (!tile.resident && g.weight_slots < std::min(g.steps, 8) &&
          bytes() + device::kChainWeights <= kBudget)
     ++g.weight_slots;
@@ -144,25 +152,17 @@ void set_shared(Geometry& g, const Storage& storage, const Tile& tile) {
 
 }  // namespace
 
-bool Storage::holds_input() const {
-  return std::ranges::any_of(held, [](const ChainOperand* one) {
-    return one != nullptr && one->source.of == ChainSource::Of::kInput;
-  });
-}
-
 Storage storage_of(const ChainProblem& problem, DType result) {
   Storage storage;
+  storage.by_tma = result == problem.dtype && problem.last().outputs % 8 == 0;
   for (std::size_t i = 0; i < problem.stages.size(); ++i) {
-    // Of what is on chip only, else of what is in memory too.
-    for (const auto of : {ChainSource::Of::kInput, ChainSource::Of::kStage}) {
-      for (const ChainOperand& operand : problem.stages[i].operands) {
-        const bool of_input = operand.source.of == ChainSource::Of::kInput;
-        if (operand.source.of == of && (!of_input || problem.stages[0].stride[0] == 1))
-          storage.held[i] = &operand;
-      }
+    const bool has_place = i + 1 < problem.stages.size() || storage.by_tma;
+    for (const ChainOperand& operand : problem.stages[i].operands) {
+      // There is no other way to what is on chip only.
+      const bool on_chip = operand.source.of == ChainSource::Of::kStage;
+      if (on_chip || (has_place && storage.held[i] == nullptr)) storage.held[i] = &operand;
     }
   }
-  storage.by_tma = result == problem.dtype && problem.last().outputs % 8 == 0;
   return storage;
 }
 
@@ -173,7 +173,7 @@ Geometry geometry(const ChainProblem& problem, const Storage& storage, const Til
   g.tiles = problem.batch * ceil_div(last.out[0], tile.rows) * ceil_div(last.out[1], tile.columns);
   g.phase_bytes = round_up(g.phase_rows * g.phase_pitch * kRow, 1024);
   g.plane_bytes = g.phases[0] * g.phases[1] * g.phase_bytes;
-  place_results(g, problem, tile);
+  place_results(g, problem, storage, tile);
   set_shared(g, storage, tile);
   // What is read past the input's last plane is in shared memory, too.
   const int end = read_end(problem.stages[0], g.stages[0], tile.warpgroups, g.phase_pitch) * kRow;

@@ -8,7 +8,8 @@
 // its rows are the groups of 8 of the product's operand, and nothing is computed for the halo.
 // Stage 0 reads the input, which comes by TMA; the others read what the stage before has written:
 // its epilogue, rounded, transposed on the way (stmatrix), zeros where there is no image. The last
-// one's result leaves by TMA, too.
+// one's result leaves by TMA, too. An operand of an epilogue that is a tensor in memory comes by
+// TMA to where the stage's result will be, and gives way to it value by value.
 //
 // One to three warpgroups multiply. They are teams, each with a tile of its own, so that one is in
 // its epilogue while another multiplies; or one team, whose warpgroups share the pixels of a tile.
@@ -21,14 +22,18 @@
 
 namespace braze::device {
 
+/// An operand of an epilogue that is read from shared memory: none; the result of a stage before,
+/// which is kept there; a tensor that is loaded to where the stage's result will be.
+enum class ChainOperand { kNone, kKept, kLoaded };
+
 /// kTilePixels: of a warpgroup. kUsedSlices: of 16 channels, that a plane has (4, but where there
-/// is only one plane). kHasHeld: an operand of the epilogue lies in shared memory.
-template <int kTilePixels, int kUsedSlices, bool kHasHeld, class EpilogueType>
+/// is only one plane).
+template <int kTilePixels, int kUsedSlices, ChainOperand kFromShared, class EpilogueType>
 struct ChainSm90Stage {
   using Epilogue = EpilogueType;
   static constexpr int kPixels = kTilePixels, kSlices = kUsedSlices;
   static constexpr int kRegisters = kPixels / 2;
-  static constexpr bool kHolds = kHasHeld;
+  static constexpr ChainOperand kOperand = kFromShared;
 };
 
 template <int i, class First, class... Rest>
@@ -40,9 +45,8 @@ struct NthOf<0, First, Rest...> {
   using Type = First;
 };
 
-/// kInputStays: the input is read until the tile's end.
 template <class ElementType, int kTeamsOfBlock, int kWarpgroupsOfTeam, bool kWeightsStay,
-          bool kInputStays, class... Stages>
+          class... Stages>
 struct ChainSm90Tile {
   using Element = ElementType;  // half, bfloat16
   template <int i>
@@ -50,7 +54,8 @@ struct ChainSm90Tile {
   static constexpr int kStages = sizeof...(Stages);
   static constexpr int kTeams = kTeamsOfBlock, kTeamWarpgroups = kWarpgroupsOfTeam;
   static constexpr int kWarpgroups = kTeams * kTeamWarpgroups, kTeamThreads = 128 * kTeamWarpgroups;
-  static constexpr bool kResident = kWeightsStay, kHoldsInput = kInputStays;
+  static constexpr bool kResident = kWeightsStay;
+  static constexpr bool kLoadsLast = Stage<kStages - 1>::kOperand == ChainOperand::kLoaded;
   // Of two and three warpgroups, and one more.
   static constexpr int kMathRegisters = kWarpgroups == 2 ? 232 : 152, kLoadRegisters = 40;
 };
@@ -59,6 +64,7 @@ struct ChainSm90Tile {
 struct ChainSm90Memory {
   Barrier *weights_full, *weights_empty;  // [slot]
   Barrier *input_full, *input_empty;      // [team][slot]
+  Barrier* loaded;                        // [team][stage but the last, or place of the last]
   unsigned char* input;                   // [team][slot][phase][pixel][128 bytes], swizzled
   unsigned char* weights;                 // [slot][64 outputs][128 bytes], swizzled
   unsigned char* teams;                   // [team][stage but the last][plane][pixel][128 bytes]
@@ -68,10 +74,16 @@ struct ChainSm90Memory {
         weights_empty(weights_full + kMostChainWeights),
         input_full(weights_empty + kMostChainWeights),
         input_empty(input_full + kMostChainPlanes),
+        loaded(input_empty + kMostChainPlanes),
         input(shared + kChainBarriers),
         weights(input + p.teams * p.input_slots * p.plane_bytes),
         teams(weights + p.weight_slots * kChainWeights) {}
 };
+
+/// Barriers of a team for operands from memory.
+inline constexpr int kChainLoaded = kMostChainStages - 1 + kMostChainStaged;
+static_assert(2 * kMostChainWeights + 2 * kMostChainPlanes + 3 * kChainLoaded <= kChainBarriers / 8,
+              "barriers have their place");
 
 /// Where a tile of the last result begins.
 struct ChainSm90Place {
@@ -151,8 +163,8 @@ struct ChainSm90Team {
   ChainSm90Input slots;
   PatchRing input;    // the tile's first plane
   PatchRing weights;  // the next step's
-  bool first = true;  // of the team's tiles
-  int staged = 0;     // the buffer of the last result that is free
+  PatchRing staged;   // the place of 64 channels of the last result that is next
+  u32 round = 0;      // of tiles
   ChainSm90Place at;
 
   __device__ __forceinline__ ChainSm90Team(const ChainSm90Parameters& p,
@@ -175,6 +187,56 @@ struct ChainSm90Team {
   }
 };
 
+/// One thread of the team: asks for the operand of stage i, which is not the last.
+template <int i, class Tile>
+__device__ __forceinline__ void chain_ask(const ChainSm90Parameters& p,
+                                          const ChainSm90Memory& memory,
+                                          const ChainSm90Team<Tile>& team) {
+  const ChainSm90StageParameters& s = p.stage[i];
+  Barrier* const full = memory.loaded + team.team * kChainLoaded + i;
+  barrier_arrive_expect(full, s.blocks * s.loaded_bytes);
+  for (int block = 0; block < s.blocks; ++block) {
+    tma_load_4d(team.buffers + s.to + block * s.to_plane, &p.operand[i], full, block * 64,
+                team.at.x - s.left, team.at.y - s.top, team.at.n);
+  }
+}
+/// The same of the last stage: 64 channels to a place whose result of before has been read.
+template <class Tile>
+__device__ __forceinline__ void chain_ask_last(const ChainSm90Parameters& p,
+                                               const ChainSm90Memory& memory,
+                                               const ChainSm90Team<Tile>& team, int place,
+                                               int block) {
+  Barrier* const full = memory.loaded + team.team * kChainLoaded + kMostChainStages - 1 + place;
+  barrier_arrive_expect(full, p.stage[kMostChainStages - 1].loaded_bytes);
+  tma_load_4d(team.buffers + p.staged + place * p.staged_bytes, &p.operand[kMostChainStages - 1],
+              full, block * 64, team.at.x, team.at.y, team.at.n);
+}
+/// While products of stage i run: asks for operands of the last stage, as soon as there is place. A
+/// tile's first ones come during its first stage; then each takes the place of the result before
+/// the one that is reckoned.
+template <class Tile, int i>
+__device__ __forceinline__ void chain_ask_ahead(const ChainSm90Parameters& p,
+                                                const ChainSm90Memory& memory,
+                                                const ChainSm90Team<Tile>& team, int block) {
+  constexpr bool kLast = i == Tile::kStages - 1;
+  if constexpr (Tile::kLoadsLast && (i == 0 || kLast)) {
+    const int blocks = p.stage[kMostChainStages - 1].blocks;
+    if (!team.leads() || (block == 0) == kLast) return;
+    bulk_store_wait_read<0>();
+    if constexpr (kLast) {
+      const int next = block - 1 + p.staged_buffers;
+      const int place = (team.staged.stage == 0 ? p.staged_buffers : team.staged.stage) - 1;
+      if (next < blocks) chain_ask_last(p, memory, team, place, next);
+    } else {
+      PatchRing ring = team.staged;
+      for (int ahead = 0; ahead < min(blocks, p.staged_buffers); ++ahead) {
+        chain_ask_last(p, memory, team, ring.stage, ahead);
+        ring.next(p.staged_buffers);
+      }
+    }
+  }
+}
+
 /// acc = the sum of stage i for 64 output channels.
 template <class Tile, int i>
 __device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage<i>::kRegisters],
@@ -190,7 +252,7 @@ __device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage
   const unsigned char* const from = i == 0 ? team.slots.planes : team.buffers + s.from;
   const u64 all_pixels = matrix_descriptor<128>(shared_address(from), group_bytes) +
                          team.warpgroup * (Stage::kPixels / 8) * (s.group_bytes / 16);
-  const bool last_reads = block + 1 == s.blocks && !Tile::kHoldsInput;
+  const bool last_reads = block + 1 == s.blocks;
   const int steps = s.planes * s.taps;
   PatchRing input = team.input;
   int tap = 0, plane = 0;
@@ -202,7 +264,7 @@ __device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage
     if constexpr (i == 0) {
       if (tap == 0 && block == 0) barrier_wait(team.slots.full + input.stage, input.parity);
     }
-    if (!Tile::kResident || team.first)
+    if (!Tile::kResident || team.round == 0)
       barrier_wait(memory.weights_full + team.weights.stage, team.weights.parity);
     const u64 a = all_weights + team.weights.stage * (kChainWeights / 16);
     const u64 b = all_pixels + s.tap_at[tap] * 8 +
@@ -230,6 +292,7 @@ __device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage
       }
     }
   }
+  chain_ask_ahead<Tile, i>(p, memory, team, block);
   wgmma_wait<0>();
   wgmma_registers(acc);
   if constexpr (!Tile::kResident) conv_sm90_release(read_weights);
@@ -292,12 +355,16 @@ struct ChainSm90Part {
     at = {n, is_pixel ? (y + r) * s.width + x + c : 0, exists[h] ? channel(h) : 0, 1, nullptr};
     return is_pixel && exists[h];
   }
-  /// The held operand of 16 pixels, as the accumulators lie. `plane` begins at a multiple of 1024.
-  __device__ __forceinline__ void load_held(u32 (&held)[4], const unsigned char* plane,
-                                            int j) const {
-    const int pixel = address_pixel(j), r = row(pixel);
-    const int at = r < s.rows ? r * s.held_pitch + pixel - r * s.pitch + s.held_pixel : 0;
-    ldmatrix_x4_trans(held, plane + unit(at));
+  /// The operand of 16 pixels, as the accumulators lie: from `kept`, a plane of another stage, or
+  /// from where the result will be. Planes begin at multiples of 1024.
+  __device__ __forceinline__ void load_operand(u32 (&operand)[4], const unsigned char* kept,
+                                               const unsigned char* result, int j) const {
+    if constexpr (Stage::kOperand == ChainOperand::kKept) {
+      const int pixel = address_pixel(j), r = row(pixel);
+      const int at = r < s.rows ? r * s.held_pitch + pixel - r * s.pitch + s.held_pixel : 0;
+      ldmatrix_x4_trans(operand, kept + unit(at));
+    }
+    if constexpr (Stage::kOperand == ChainOperand::kLoaded) ldmatrix_x4_trans(operand, result);
   }
   /// The epilogue of the 8 pixels from 8 j on, for channel(h): v has those of two pixels.
   __device__ __forceinline__ void apply(float (&v)[2], int j, int h, u32 held) const {
@@ -321,46 +388,46 @@ __device__ __forceinline__ void load_held(float (&v)[V], const Position& at) {
   v[0] = to_float(*reinterpret_cast<const T*>(at.staged));
 }
 
-/// The epilogue of 16 pixels, rounded, as stmatrix takes them.
+/// The epilogue of 16 pixels: v[q] is channel(q % 2) of two pixels of the 8 from 16 j + 8 (q / 2)
+/// on.
 template <class Tile, int i>
-__device__ __forceinline__ void chain_words(u32 (&words)[4], const ChainSm90Part<Tile, i>& part,
-                                            const float (&acc)[Tile::template Stage<i>::kRegisters],
-                                            const unsigned char* held_plane, int j) {
-  u32 held[4] = {};
-  if constexpr (Tile::template Stage<i>::kHolds) part.load_held(held, held_plane, j);
+__device__ __forceinline__ void chain_values(
+    float (&v)[4][2], const ChainSm90Part<Tile, i>& part,
+    const float (&acc)[Tile::template Stage<i>::kRegisters], const u32 (&operand)[4], int j) {
   BRAZE_UNROLL
   for (int q = 0; q < 4; ++q) {
-    const int eight = 2 * j + q / 2, h = q % 2;
-    float v[2] = {acc[4 * eight + 2 * h], acc[4 * eight + 2 * h + 1]};
-    part.apply(v, eight, h, held[q]);
-    words[q] = part.exists[h] ? pack<typename Tile::Element, 2>(v).at[0] : 0u;
+    BRAZE_UNROLL
+    for (int e = 0; e < 2; ++e) v[q][e] = acc[8 * j + 2 * q + e];
+    part.apply(v[q], 2 * j + q / 2, q % 2, operand[q]);
   }
 }
 
-/// The plane of the held operand for 64 channels.
-template <class Tile>
-__device__ __forceinline__ const unsigned char* chain_held_plane(const ChainSm90Parameters& p,
-                                                                 const ChainSm90Memory& memory,
-                                                                 const ChainSm90Team<Tile>& team,
-                                                                 const ChainSm90StageParameters& s,
-                                                                 int block) {
-  if (s.held >= 0) return team.buffers + s.held + block * s.held_plane;
-  return team.slots.planes + (team.input.stage + block) % p.input_slots * p.plane_bytes;
+/// The same, rounded, to the plane that `result` points into.
+template <class Tile, int i>
+__device__ __forceinline__ void chain_write(const ChainSm90Part<Tile, i>& part,
+                                            const float (&acc)[Tile::template Stage<i>::kRegisters],
+                                            unsigned char* result, const unsigned char* kept,
+                                            int j) {
+  float v[4][2];
+  u32 words[4] = {};
+  part.load_operand(words, kept, result, j);
+  chain_values<Tile, i>(v, part, acc, words, j);
+  BRAZE_UNROLL
+  for (int q = 0; q < 4; ++q)
+    words[q] = part.exists[q % 2] ? pack<typename Tile::Element, 2>(v[q]).at[0] : 0u;
+  stmatrix_x4_trans(result, words);
 }
 
 /// A stage that is read by others: its tile to shared memory.
 template <class Tile, int i>
 __device__ __forceinline__ void chain_keep(const ChainSm90Part<Tile, i>& part,
                                            const float (&acc)[Tile::template Stage<i>::kRegisters],
-                                           unsigned char* plane, const unsigned char* held_plane) {
+                                           unsigned char* plane, const unsigned char* kept) {
   constexpr int kCount = Tile::template Stage<i>::kPixels / 16;
   const ChainSm90StageParameters& s = part.s;
   BRAZE_UNROLL
-  for (int j = 0; j < kCount; ++j) {
-    u32 words[4];
-    chain_words<Tile, i>(words, part, acc, held_plane, j);
-    stmatrix_x4_trans(plane + part.unit(part.address_pixel(j)), words);
-  }
+  for (int j = 0; j < kCount; ++j)
+    chain_write<Tile, i>(part, acc, plane + part.unit(part.address_pixel(j)), kept, j);
   const bool cut =
       part.y < 0 || part.x < 0 || part.y + s.rows > s.height || part.x + s.columns > s.width;
   if (s.zeros == 0 || !cut) return;
@@ -376,54 +443,56 @@ __device__ __forceinline__ void chain_keep(const ChainSm90Part<Tile, i>& part,
 /// are none go behind the tile.
 template <class Tile, int i>
 __device__ __forceinline__ void chain_store_tile(
-    const ChainSm90Parameters& p, ChainSm90Team<Tile>& team, const ChainSm90Part<Tile, i>& part,
-    const float (&acc)[Tile::template Stage<i>::kRegisters], const unsigned char* held_plane,
-    int block) {
+    const ChainSm90Parameters& p, const ChainSm90Memory& memory, ChainSm90Team<Tile>& team,
+    const ChainSm90Part<Tile, i>& part, const float (&acc)[Tile::template Stage<i>::kRegisters],
+    const unsigned char* kept, int block) {
   const ChainSm90StageParameters& s = part.s;
-  unsigned char* const to = team.buffers + p.staged + team.staged * p.staged_bytes;
-  if (p.staged_buffers == 1) {
+  unsigned char* const to = team.buffers + p.staged + team.staged.stage * p.staged_bytes;
+  // Is the place free?
+  if constexpr (Tile::kLoadsLast) {
+    barrier_wait(
+        memory.loaded + team.team * kChainLoaded + kMostChainStages - 1 + team.staged.stage,
+        team.staged.parity);
+  } else if (p.staged_buffers == 1) {
     if (team.leads()) bulk_store_wait_read<0>();
     team.sync();
   }
   BRAZE_UNROLL
   for (int j = 0; j < Tile::template Stage<i>::kPixels / 16; ++j) {
-    u32 words[4];
-    chain_words<Tile, i>(words, part, acc, held_plane, j);
     int pixel = part.address_pixel(j);
     const int r = part.row(pixel), c = pixel - r * s.pitch;
     pixel = part.in_tile(r, c) ? r * s.columns + c : s.rows * s.columns + pixel % 8;
-    stmatrix_x4_trans(to + part.unit(pixel), words);
+    chain_write<Tile, i>(part, acc, to + part.unit(pixel), kept, j);
   }
   async_fence();
-  if (p.staged_buffers > 1 && team.leads()) bulk_store_wait_read<0>();
+  if constexpr (!Tile::kLoadsLast) {
+    if (p.staged_buffers > 1 && team.leads()) bulk_store_wait_read<0>();
+  }
   team.sync();
   if (team.leads()) {
     tma_store_4d(&p.output, to, block * 64, part.x, part.y, part.n);
     bulk_store_commit();
   }
-  if (++team.staged == p.staged_buffers) team.staged = 0;
+  team.staged.next(p.staged_buffers);
 }
 
 /// The last stage, where it is stored one by one.
 template <class Tile, int i, class Result>
 __device__ __forceinline__ void chain_store_each(
     const ChainSm90Parameters& p, const ChainSm90Part<Tile, i>& part,
-    const float (&acc)[Tile::template Stage<i>::kRegisters], const unsigned char* held_plane) {
+    const float (&acc)[Tile::template Stage<i>::kRegisters], const unsigned char* kept) {
   BRAZE_UNROLL
   for (int j = 0; j < Tile::template Stage<i>::kPixels / 16; ++j) {
-    u32 held[4] = {};
-    if constexpr (Tile::template Stage<i>::kHolds) part.load_held(held, held_plane, j);
+    float v[4][2];
+    u32 operand[4] = {};
+    part.load_operand(operand, kept, nullptr, j);
+    chain_values<Tile, i>(v, part, acc, operand, j);
     BRAZE_UNROLL
-    for (int q = 0; q < 4; ++q) {
-      const int eight = 2 * j + q / 2, h = q % 2;
-      float v[2] = {acc[4 * eight + 2 * h], acc[4 * eight + 2 * h + 1]};
-      part.apply(v, eight, h, held[q]);
-      BRAZE_UNROLL
-      for (int e = 0; e < 2; ++e) {
-        Position at;
-        const float one[1] = {v[e]};
-        if (part.place(at, eight, h, e)) store_result<Result, Store::kEach, 1>(one, p.y, at);
-      }
+    for (int k = 0; k < 8; ++k) {
+      Position at;
+      const float one[1] = {v[k / 2][k % 2]};
+      if (part.place(at, 2 * j + k / 4, k / 2 % 2, k % 2))
+        store_result<Result, Store::kEach, 1>(one, p.y, at);
     }
   }
 }
@@ -434,20 +503,25 @@ __device__ __forceinline__ void chain_stages(const ChainSm90Parameters& p,
                                              const ChainSm90Memory& memory,
                                              ChainSm90Team<Tile>& team) {
   constexpr bool kLast = i == Tile::kStages - 1;
+  constexpr bool kLoads = !kLast && Tile::template Stage<i>::kOperand == ChainOperand::kLoaded;
   const ChainSm90StageParameters& s = p.stage[kLast ? kMostChainStages - 1 : i];
+  if constexpr (kLoads) {
+    if (team.leads()) chain_ask<i>(p, memory, team);
+  }
   for (int block = 0; block < s.blocks; ++block) {
     const ChainSm90Part<Tile, i> part(s, team, block);
     float acc[Tile::template Stage<i>::kRegisters];
     chain_multiply<Tile, i>(acc, p, memory, team, block);
-    const unsigned char* held = nullptr;
-    if constexpr (Tile::template Stage<i>::kHolds)
-      held = chain_held_plane(p, memory, team, s, block);
+    if constexpr (kLoads) {
+      if (block == 0) barrier_wait(memory.loaded + team.team * kChainLoaded + i, team.round & 1u);
+    }
+    const unsigned char* const kept = team.buffers + s.held + block * s.held_plane;
     if constexpr (!kLast)
-      chain_keep<Tile, i>(part, acc, team.buffers + s.to + block * s.to_plane, held);
+      chain_keep<Tile, i>(part, acc, team.buffers + s.to + block * s.to_plane, kept);
     else if constexpr (kStore == Store::kVector)
-      chain_store_tile<Tile, i>(p, team, part, acc, held, block);
+      chain_store_tile<Tile, i>(p, memory, team, part, acc, kept, block);
     else
-      chain_store_each<Tile, i, Result>(p, part, acc, held);
+      chain_store_each<Tile, i, Result>(p, part, acc, kept);
   }
   if constexpr (!kLast) {
     async_fence();
@@ -464,12 +538,6 @@ __device__ __forceinline__ void chain_tile(const ChainSm90Parameters& p,
   chain_stages<Tile, 0, Result, kStore>(p, memory, team);
   // The others have read what the next tile writes.
   if constexpr (kStore == Store::kEach) team.sync();
-  if constexpr (Tile::kHoldsInput) {
-    __syncwarp();
-    PatchRing ring = team.input;
-    for (int plane = 0; plane < p.stage[0].planes; ++plane, ring.next(p.input_slots))
-      conv_sm90_release(team.slots.empty + ring.stage);
-  }
 }
 
 /// A warpgroup that multiplies: its team's tiles of the block.
@@ -480,7 +548,7 @@ __device__ __forceinline__ void chain_compute(const ChainSm90Parameters& p,
   const int blocks = static_cast<int>(gridDim.x), planes = p.stage[0].planes;
   grid_dependency_wait();
   for (int first = static_cast<int>(blockIdx.x); first < p.tiles;
-       first += Tile::kTeams * blocks, team.first = false) {
+       first += Tile::kTeams * blocks, ++team.round) {
     const int tile = first + team.team * blocks;
     if (tile < p.tiles) {
       team.at = ChainSm90Place(p, tile);
@@ -511,6 +579,8 @@ __device__ __forceinline__ void chain_sm90(const ChainSm90Parameters& p) {
       barrier_init(memory.input_full + slot, 1);
       barrier_init(memory.input_empty + slot, 4 * Tile::kTeamWarpgroups);
     }
+    for (int place = 0; place < Tile::kTeams * kChainLoaded; ++place)
+      barrier_init(memory.loaded + place, 1);
     barrier_init_fence();
   }
   __syncthreads();

@@ -8,6 +8,8 @@ namespace braze::device {
 inline constexpr int kMostChainStages = 4, kMostChainTaps = 49;
 /// Steps whose weights are in shared memory at a time; planes of the input likewise.
 inline constexpr int kMostChainWeights = 28, kMostChainPlanes = 16;
+/// Places of a team for 64 channels of the last result.
+inline constexpr int kMostChainStaged = 4;
 /// A step's weights: 64 outputs times 128 bytes of channels.
 inline constexpr int kChainWeights = 8192;
 /// Barriers, before all else, which begins at a multiple of 1024 bytes.
@@ -28,14 +30,16 @@ struct ChainSm90StageParameters {
   int zeros;                   // beyond the image its result is read, as zeros
   int from, from_plane;        // bytes: where it reads in the team's buffers (but the first stage)
   int to, to_plane;            // where it writes (but the last)
-  int held, held_plane;        // where an operand lies in the team's buffers, or -1: in the input's
+  int held, held_plane;        // where an operand from a stage lies in the team's buffers
   int held_pitch, held_pixel;  // from row to row; of the tile's first pixel
+  int loaded_bytes;            // of an operand from memory: a plane as it comes
   short tap_at[kMostChainTaps];  // pixels from the first one of what it reads
 };
 
 struct ChainSm90Parameters {
-  EncodedTensorMap input;        // [n, y, x, c] tiled: a phase of a plane
-  EncodedTensorMap output;       // [n, y, x, c] tiled: the last stage's tile, 64 channels
+  EncodedTensorMap input;   // [n, y, x, c] tiled: a phase of a plane
+  EncodedTensorMap output;  // [n, y, x, c] tiled: the last stage's tile, 64 channels
+  EncodedTensorMap operand[kMostChainStages];  // the same of a stage's operand from memory
   const unsigned char* weights;  // [stage][64 outputs, plane, tap] of kChainWeights, swizzled
   OutputParameters y;
   ChainSm90StageParameters stage[kMostChainStages];
