@@ -59,6 +59,6 @@ struct Epilogue1 {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(192, 1)
-chain_sm90_c033c00e03068119(const __grid_constant__ ChainSm90Parameters p) {
-  chain_sm90<ChainSm90Tile<half, 1, 1, true, ChainSm90Stage<64, 4, ChainOperand::kNone, Epilogue0>, ChainSm90Stage<32, 4, ChainOperand::kLoaded, Epilogue1>>, half, Store::kVector>(p);
+chain_sm90_bbd72a72edd3e8c6(const __grid_constant__ ChainSm90Parameters p) {
+  chain_sm90<ChainSm90Tile<half, 1, 1, true, ChainSm90Stage<80, 4, ChainOperand::kNone, Epilogue0>, ChainSm90Stage<32, 4, ChainOperand::kLoaded, Epilogue1>>, half, Store::kVector>(p);
 }

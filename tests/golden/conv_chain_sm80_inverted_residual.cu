@@ -79,7 +79,7 @@ struct Epilogue2 {
 using Sink2 = ChainSink<half, false, true, half, Store::kEach, true>;
 
 struct Chain {
-  using Weights = ChainRing<4>;
+  using Weights = ChainResident;
   static __device__ __forceinline__ void tables(const ChainParameters& p, int* table) {
     chain_table(p.stage[0], p.image[0], table);
     chain_table(p.stage[2], p.image[2], table);
@@ -110,6 +110,6 @@ struct Chain {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-chain_sm80_cbb91435ee560441(const __grid_constant__ ChainParameters p) {
+chain_sm80_aa9ae7cf690ca8e7(const __grid_constant__ ChainParameters p) {
   chain<Chain>(p);
 }

@@ -54,7 +54,7 @@ struct Epilogue1 {
 using Sink1 = ChainSink<half, false, true, half, Store::kEach, false>;
 
 struct Chain {
-  using Weights = ChainRing<4>;
+  using Weights = ChainResident;
   static __device__ __forceinline__ void tables(const ChainParameters& p, int* table) {
     chain_table(p.stage[0], p.image[0], table);
     chain_table(p.stage[1], p.image[1], table);
@@ -76,6 +76,6 @@ struct Chain {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-chain_sm80_ea52438b804a4bb1(const __grid_constant__ ChainParameters p) {
+chain_sm80_bb36c7e559a99c0f(const __grid_constant__ ChainParameters p) {
   chain<Chain>(p);
 }

@@ -38,11 +38,14 @@ std::vector<std::int64_t> passes_of(const ChainProblem& problem) {
 
 double chain_us(const ChainProblem& problem, const ChainSchedule& schedule,
                 const Arithmetic& arithmetic, const Device& device) {
-  // Reckoned from the rates of product tiles, from counts of instructions, and from chains on an
-  // H200, of which start-up (first weights, then input) took 2 us; to be fitted. An SM issues 128
-  // lanes each clock, as many as it reads bytes of shared memory.
-  constexpr double kStartUs = 1.2, kTileUs = 0.8, kStageUs = 0.1, kMostRate = 0.75;
-  constexpr double kFinishLanes = 8, kTapLanes = 2.6, kIssued = 0.6;
+  // Fitted to times of 144 kernels on an H200 (chain_sm80; three blocks of MobileNetV2, N = 1, 32).
+  // Beside its work, a tile waits for its input, the start and end of each product tile, each slab
+  // of the other stages, each slot of weights, each step of depth; its work takes longer beside
+  // that of another block. An SM issues 128 lanes each clock, as many as it reads bytes of shared
+  // memory.
+  constexpr double kStartUs = 1.84, kTileUs = 0.69, kProductUs = 0.82, kOtherUs = 0.28;
+  constexpr double kSlotUs = 0.025, kDepthUs = 0.0042, kBeside = 0.46;
+  constexpr double kFinishLanes = 8.4, kTapLanes = 2.1, kIssued = 0.6;
   // Of what wgmma reaches on sm_90, mma.sync reaches so much.
   const double peak = device.sm >= 90 ? 0.6 * arithmetic.peak : arithmetic.peak;
   const double units = device.units;
@@ -50,7 +53,7 @@ double chain_us(const ChainProblem& problem, const ChainSchedule& schedule,
   const double at_once =
       std::clamp(std::ceil(tiles / units), 1.0, static_cast<double>(schedule.blocks_per_sm));
   const double lanes = kIssued * device.onchip_bandwidth / units / 1e6;  // each us
-  double products = 0, others = 0, stages = 0;  // us of a tile, of an SM that has nothing else
+  double waits = kTileUs, work = 0;  // us of a tile; of an SM that has nothing else
   for (std::size_t i = 0; i < problem.stages.size(); ++i) {
     const ChainStage& stage = problem.stages[i];
     const ChainStep& step = schedule.steps[i];
@@ -58,30 +61,30 @@ double chain_us(const ChainProblem& problem, const ChainSchedule& schedule,
     const double pixels = static_cast<double>(to.rows * to.columns);
     const double outputs = static_cast<double>(stage.outputs);
     const double passes = static_cast<double>(step.passes);
-    stages += kStageUs * passes;
     if (stage.kind == StageKind::kDense) {
-      const double sums = static_cast<double>(step.row_tiles * step.product.rows *
-                                              step.column_tiles * step.product.columns);
-      const double depth = static_cast<double>(step.depth) * 32 / arithmetic.element_bytes();
-      const double rate = std::min(kMostRate, at_once * step.product.rate) * peak / units;
-      products += passes * 2 * sums * depth / rate * 1e6;
+      const double count = passes * static_cast<double>(step.row_tiles * step.column_tiles);
+      const double sums = static_cast<double>(step.product.rows * step.product.columns);
+      const double steps = static_cast<double>(step.depth);
+      const double rate = step.product.rate * peak / units;
+      waits += count * (kProductUs + steps * kDepthUs);
+      work += count * 2 * sums * steps * 32 / arithmetic.element_bytes() / rate * 1e6;
+      work += count * sums * kFinishLanes / lanes;
     } else {
-      others += pixels * outputs * static_cast<double>(stage.taps()) * kTapLanes / lanes;
+      waits += passes * kOtherUs;
+      const double results = pixels * outputs, taps = static_cast<double>(stage.taps());
+      work += results * (taps * kTapLanes + kFinishLanes) / lanes;
     }
-    others += pixels * outputs * kFinishLanes / lanes;
   }
+  if (!schedule.resident) waits += static_cast<double>(schedule.slots) * kSlotUs;
   const ChainPart& input = schedule.parts[0];
-  double bytes = static_cast<double>(input.rows * input.columns * problem.channels) *
-                 arithmetic.element_bytes();
-  if (!schedule.resident) bytes += static_cast<double>(schedule.weight_bytes);
-  const double brought = bytes / (device.cache_bandwidth / units) * 1e6;
+  const double bandwidth = device.cache_bandwidth / units / 1e6;  // each us
+  const double weights = static_cast<double>(schedule.weight_bytes) / bandwidth;
+  work += static_cast<double>(input.rows * input.columns * problem.channels) *
+          arithmetic.element_bytes() / bandwidth;
+  if (!schedule.resident) work += weights;
   const double waves = std::ceil(tiles / (units * at_once));
-  const double busy = at_once * std::max(products + others, brought);
-  double us = kStartUs + waves * (kTileUs + stages + busy);
-  if (schedule.resident)
-    us += static_cast<double>(schedule.weight_bytes) * at_once / (device.cache_bandwidth / units) *
-          1e6;
-  return us;
+  return kStartUs + waves * (waits + work * (1 + kBeside * (at_once - 1))) +
+         (schedule.resident ? weights * at_once : 0);
 }
 
 std::vector<Candidate> chain_candidates(const ChainProblem& problem, const Arithmetic& arithmetic,

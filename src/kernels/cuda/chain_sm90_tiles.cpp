@@ -188,50 +188,78 @@ std::int64_t block_count(const Geometry& geometry, const Tile& tile, int units) 
   return ceil_div(geometry.tiles, rounds * tile.teams);
 }
 
-// Cycles, reckoned from the times of hand-written kernels of two convolutions on an H200 and from
-// the fit of conv_sm90_patch.cpp; to be fitted.
+namespace {
+
+/// Of two times of which each hides most of the other: about the longer one.
+double longer(double a, double b) { return std::sqrt(std::hypot(a * a, b * b)); }
+
+}  // namespace
+
+// Fitted to times of 768 kernels of 32 chains on an H200 (cycles; a clock from the peak of
+// products). A tile takes a team, for 64 outputs of a stage,
+//   its steps, each the longest of its products, of the latency of one that is waited for, and of
+//   its weights on the way from the L2 cache, whose bandwidth the busy multiprocessors divide;
+//   what cannot overlap with them before the first and behind the last one;
+//   the epilogue, by pixel: more for an operand in shared memory, far more for others, which are
+//   read from memory one by one (known of two chains). It is bound by how many instructions an SM
+//   issues, so the warpgroups of a team take longer; less so where there are several blocks, in
+//   which some multiply meanwhile.
+// Where the input's next tile has no place yet, it is waited for. A round is the longest of that
+// and, of all teams together, products, instructions of epilogues, and bytes. DRAM is left out.
 double time_us(const ChainProblem& problem, const Storage& storage, const Tile& tile,
                const Geometry& g, const Device& device) {
-  constexpr double kProducts = 1.07, kStepLatency = 140, kBarrier = 60, kStart = 2200, kEnd = 700;
+  constexpr double kStart = 2358, kProducts = 0.84, kStep = 165, kBlock = 532, kIssued = 159;
+  constexpr double kPixel = 2.64, kHeld = 4.94, kInMemory = 45, kStoredEach = 10;
+  constexpr double kShareOne = 1.38, kShareMany = 0.855;
+  constexpr double kCache = 1.215, kWeights = 1.38, kWait = 228;
   const double clock = device.flops_fp16 / (device.units * 4096.0);  // Hz
   const auto blocks = static_cast<double>(block_count(g, tile, device.units));
   const double rounds = std::ceil(static_cast<double>(g.tiles) / (blocks * tile.teams));
-  const double teams = tile.teams, warpgroups = tile.warpgroups;
-  const double together = teams * warpgroups;
-  double products = 0, epilogues = 0, alone = 0;  // of a warpgroup and a tile
+  const double part = device.cache_bandwidth / clock / blocks;  // bytes a cycle
+  const double weights = device::kChainWeights / (kWeights * part);
+  double team = 0, behind = 0;         // of a tile: all stages, and those but the first
+  double products = 0, epilogues = 0;  // likewise, of tensor cores and of instructions
+  double loaded = 0;                   // bytes of operands
+  double first = 0;                    // more than that while weights that stay are on their way
   for (std::size_t i = 0; i < g.stages.size(); ++i) {
     const StageTile& s = g.stages[i];
-    const double n = s.pixels, steps = s.planes * static_cast<double>(problem.stages[i].taps());
+    const ChainStage& stage = problem.stages[i];
+    const double n = s.pixels, steps = s.planes * static_cast<double>(stage.taps());
     // Operands come from shared memory at 128 bytes a cycle.
-    const double step = s.slices * std::max(n / 2, 16 + n / 4);
-    const bool waits = i == 0 || !tile.resident;  // after each step
-    const double one = kProducts * step * steps;
-    const double latency = waits ? steps * (kStepLatency + 0.4 * step) : kStepLatency + one;
-    const bool stored = i + 1 == g.stages.size();
-    const double epilogue = 100 + (stored && !storage.by_tma ? 12 : 2) * n + kBarrier;
-    products += s.blocks * one;
-    epilogues += s.blocks * epilogue;
-    alone += s.blocks * (std::max(one, latency) + epilogue) + kBarrier;
+    const double product = kProducts * tile.warpgroups * s.slices * std::max(n / 2, 16 + n / 4);
+    const double step = longer(product, i == 0 || !tile.resident ? kStep : 0);
+    const double with_weights = longer(step, weights);
+    const bool holds = storage.held[i] != nullptr;
+    double pixel = kPixel + (holds ? kHeld : 0);
+    pixel += kInMemory * (static_cast<double>(stage.operands.size()) - (holds ? 1 : 0));
+    if (i + 1 == g.stages.size() && !storage.by_tma) pixel += kStoredEach;
+    const double share = std::max(1.0, (s.blocks > 1 ? kShareMany : kShareOne) * tile.warpgroups);
+    const double all =
+        s.blocks * (kBlock + steps * (tile.resident ? step : with_weights) + share * pixel * n);
+    team += all;
+    if (i > 0) behind += all;
+    if (tile.resident) first += s.blocks * steps * (with_weights - step);
+    products += s.blocks * steps * product;
+    if (storage.loads(i)) loaded += 2.0 * s.rows * s.columns * static_cast<double>(stage.outputs);
+    epilogues += s.blocks * (kIssued + pixel * n) * tile.warpgroups;
   }
-  const double part = std::min(64.0, 1.54 * device.cache_bandwidth / clock / blocks);
-  const double input = static_cast<double>(g.stages[0].planes) * g.phases[0] * g.phases[1] *
-                       g.phase_rows * g.phase_pitch * kRow;
+  const int planes = g.stages[0].planes;
+  const double pixels =
+      static_cast<double>(planes) * g.phases[0] * g.phases[1] * g.phase_rows * g.phase_pitch;
+  const double input =
+      pixels * static_cast<double>(std::min<std::int64_t>(kRow, 2 * problem.channels));
   const double output = static_cast<double>(tile.rows) * tile.columns *
                         static_cast<double>(problem.last().outputs) * 2;
-  const double weights = static_cast<double>(g.steps) * device::kChainWeights;
-  const double bytes = teams * (input + output) + (tile.resident ? 0 : weights);
-  // Epilogues of some beside products of others take longer; a tile's input that has no place while
-  // the one before is worked on is waited for.
-  const double contended = alone + 0.4 * epilogues * (together - 1);
-  const bool ahead = g.input_slots > g.stages[0].planes;
-  const double waited = ahead || tile.teams > 1 ? 0 : 800 + input / part;
-  const double round = std::max({together * products, contended + waited, bytes / part}) +
-                       0.1 * std::min(together * products, contended) + 0.2 * bytes / part;
-  // Products begin when the first weights are there, and those that stay come during the first
-  // tile.
-  const double first = tile.resident ? std::max(0.0, weights / part - 0.7 * round) : 0;
-  const double begin = kStart + (input + 2.0 * device::kChainWeights) / part + first;
-  return (begin + rounds * round + kEnd) / clock * 1e6;
+  // Of the next tile's input, that has no place; its places are free behind the first stage.
+  const double lacks = std::clamp(2 - static_cast<double>(g.input_slots) / planes, 0.0, 1.0);
+  const double load = kWait + input / (kCache * part);
+  const double waited = lacks * std::max(0.0, load - behind);
+  const double others = tile.teams > 1 ? tile.teams : 0;
+  const double bytes = tile.teams * (input + loaded + output) / (kCache * part);
+  const double round =
+      std::hypot(std::hypot(team + waited, bytes), others * std::hypot(products, epilogues));
+  const double start = kStart + (input + 2.0 * device::kChainWeights) / (kCache * part);
+  return (start + first + rounds * round) / clock * 1e6;
 }
 
 namespace {
