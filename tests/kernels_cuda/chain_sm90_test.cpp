@@ -326,6 +326,23 @@ TEST(ChainSm90, OperandsInEveryOrderOfTeams) {
   }
 }
 
+TEST(ChainSm90, TurnsWhereTheInputHasFewPlaces) {
+  BRAZE_NEEDS_EMULATOR();
+  // A team's products begin before all of its input is there, while others wait for their turn.
+  const Chain chain{
+      .x = {1, 328, 21, 20}, .layers = {{40, window2d(1)}, {40, window2d(3, 1)}}, .units = 1};
+  const Planned planned(chain);
+  const chain90::Storage storage = chain90::storage_of(planned.problem, DType::kFloat16);
+  for (const int teams : {2, 3}) {
+    SCOPED_TRACE(teams);
+    check(chain, 2, [&](const Tile& tile) {
+      const chain90::Geometry g = chain90::geometry(planned.problem, storage, tile);
+      return tile.teams == teams && tile.resident && g.input_slots < g.stages[0].planes &&
+             g.tiles > teams && g.tiles < 20 && g.tiles % teams != 0;
+    });
+  }
+}
+
 TEST(ChainSm90, RandomChains) {
   BRAZE_NEEDS_EMULATOR();
   std::mt19937 random(7);

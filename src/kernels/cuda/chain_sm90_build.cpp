@@ -184,6 +184,7 @@ class Builder {
     p.plane_bytes = g_.plane_bytes;
     p.input_slots = g_.input_slots;
     p.steps = g_.steps, p.weight_slots = g_.weight_slots;
+    for (const StageTile& stage : g_.stages) p.turns += stage.blocks;
     p.team_bytes = g_.team_bytes;
     p.staged = g_.staged, p.staged_bytes = g_.staged_bytes;
     p.staged_buffers = g_.staged_buffers;

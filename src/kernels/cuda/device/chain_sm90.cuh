@@ -15,6 +15,8 @@
 // its epilogue while another multiplies; or one team, whose warpgroups share the pixels of a tile.
 // Two more warps load: one the input, one the weights, which all teams read in the same order. They
 // stay for all tiles of a block where they fit beside the tiles, else they come again for each.
+// Where they stay, the teams' products of 64 channels take turns: without, all teams multiply at
+// the same time, each at a part of the speed, and then all are in their epilogues.
 #pragma once
 
 #include "braze/chain_sm90_parameters.h"
@@ -54,7 +56,8 @@ struct ChainSm90Tile {
   static constexpr int kStages = sizeof...(Stages);
   static constexpr int kTeams = kTeamsOfBlock, kTeamWarpgroups = kWarpgroupsOfTeam;
   static constexpr int kWarpgroups = kTeams * kTeamWarpgroups, kTeamThreads = 128 * kTeamWarpgroups;
-  static constexpr bool kResident = kWeightsStay;
+  // Weights that come again are waited for by all teams at once: no turns.
+  static constexpr bool kResident = kWeightsStay, kTurns = kResident && kTeams > 1;
   static constexpr bool kLoadsLast = Stage<kStages - 1>::kOperand == ChainOperand::kLoaded;
   // Of two and three warpgroups, and one more.
   static constexpr int kMathRegisters = kWarpgroups == 2 ? 232 : 152, kLoadRegisters = 40;
@@ -108,29 +111,43 @@ struct ChainSm90Input {
         planes(memory.input + team * p.input_slots * p.plane_bytes) {}
 };
 
-/// One thread: the input of all tiles of the block, plane by plane, for all teams in turn.
+/// One thread: the input of all tiles of the block. Teams that take turns need theirs one after
+/// another; else all go on together, plane by plane.
 template <class Tile>
 __device__ __forceinline__ void chain_load_input(const ChainSm90Parameters& p,
                                                  const ChainSm90Memory& memory) {
-  tma_prefetch(&p.input);
-  grid_dependency_wait();
-  PatchRing ring;
-  const int blocks = static_cast<int>(gridDim.x);
+  const int blocks = static_cast<int>(gridDim.x), planes = p.stage[0].planes;
+  bool waited = false;
+  const auto load = [&](const ChainSm90Place& at, int team, int plane, const PatchRing& ring) {
+    const ChainSm90Input input(p, memory, team);
+    Barrier* const full = input.full + ring.stage;
+    unsigned char* to = input.planes + ring.stage * p.plane_bytes;
+    barrier_wait(input.empty + ring.stage, ring.parity ^ 1);
+    barrier_arrive_expect(full, p.phases_y * p.phases_x * p.phase_loaded);
+    if (!waited) grid_dependency_wait();
+    waited = true;
+    for (int i = 0; i < p.phases_y; ++i) {
+      for (int j = 0; j < p.phases_x; ++j, to += p.phase_bytes) {
+        tma_load_4d(to, &p.input, full, plane * 64, at.x * p.stride + p.corner_x + j,
+                    at.y * p.stride + p.corner_y + i, at.n);
+      }
+    }
+  };
+  PatchRing ring;  // of each team
   for (int first = static_cast<int>(blockIdx.x); first < p.tiles; first += Tile::kTeams * blocks) {
-    for (int plane = 0; plane < p.stage[0].planes; ++plane, ring.next(p.input_slots)) {
+    if constexpr (Tile::kTurns || Tile::kTeams == 1) {
+      PatchRing next;
       for (int team = 0; team < Tile::kTeams && first + team * blocks < p.tiles; ++team) {
         const ChainSm90Place at(p, first + team * blocks);
-        const ChainSm90Input input(p, memory, team);
-        Barrier* const full = input.full + ring.stage;
-        unsigned char* to = input.planes + ring.stage * p.plane_bytes;
-        barrier_wait(input.empty + ring.stage, ring.parity ^ 1);
-        barrier_arrive_expect(full, p.phases_y * p.phases_x * p.phase_loaded);
-        for (int i = 0; i < p.phases_y; ++i) {
-          for (int j = 0; j < p.phases_x; ++j, to += p.phase_bytes) {
-            tma_load_4d(to, &p.input, full, plane * 64, at.x * p.stride + p.corner_x + j,
-                        at.y * p.stride + p.corner_y + i, at.n);
-          }
-        }
+        next = ring;
+        for (int plane = 0; plane < planes; ++plane, next.next(p.input_slots))
+          load(at, team, plane, next);
+      }
+      ring = next;
+    } else {
+      for (int plane = 0; plane < planes; ++plane, ring.next(p.input_slots)) {
+        for (int team = 0; team < Tile::kTeams && first + team * blocks < p.tiles; ++team)
+          load(ChainSm90Place(p, first + team * blocks), team, plane, ring);
       }
     }
   }
@@ -178,6 +195,14 @@ struct ChainSm90Team {
     bar_sync(1 + static_cast<u32>(team), Tile::kTeamThreads);
   }
   __device__ __forceinline__ bool leads() const { return threadIdx.x % Tile::kTeamThreads == 0; }
+  /// Waits until the team before has begun its products; lets the next one begin.
+  __device__ __forceinline__ void take_turn() const {
+    if constexpr (Tile::kTurns) bar_sync(4 + static_cast<u32>(team), 2 * Tile::kTeamThreads);
+  }
+  __device__ __forceinline__ void pass_turn() const {
+    if constexpr (Tile::kTurns)
+      bar_arrive(4 + static_cast<u32>((team + 1) % Tile::kTeams), 2 * Tile::kTeamThreads);
+  }
   /// A warp has read a step's weights.
   __device__ __forceinline__ void pass_weights(const ChainSm90Parameters& p,
                                                const ChainSm90Memory& memory) {
@@ -260,6 +285,7 @@ __device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage
   BRAZE_UNROLL
   for (int r = 0; r < Stage::kRegisters; ++r) acc[r] = 0;
   wgmma_registers(acc);
+  team.take_turn();
   for (int step = 0; step < steps; ++step) {
     if constexpr (i == 0) {
       if (tap == 0 && block == 0) barrier_wait(team.slots.full + input.stage, input.parity);
@@ -292,6 +318,7 @@ __device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage
       }
     }
   }
+  team.pass_turn();
   chain_ask_ahead<Tile, i>(p, memory, team, block);
   wgmma_wait<0>();
   wgmma_registers(acc);
@@ -547,6 +574,7 @@ __device__ __forceinline__ void chain_compute(const ChainSm90Parameters& p,
   ChainSm90Team<Tile> team(p, memory, group);
   const int blocks = static_cast<int>(gridDim.x), planes = p.stage[0].planes;
   grid_dependency_wait();
+  if (team.team == Tile::kTeams - 1) team.pass_turn();  // the first one's begins
   for (int first = static_cast<int>(blockIdx.x); first < p.tiles;
        first += Tile::kTeams * blocks, ++team.round) {
     const int tile = first + team.team * blocks;
@@ -556,8 +584,11 @@ __device__ __forceinline__ void chain_compute(const ChainSm90Parameters& p,
       team.input.skip(planes, p.input_slots);
     } else if constexpr (!Tile::kResident) {
       for (int step = 0; step < p.steps; ++step) team.pass_weights(p, memory);
+    } else if constexpr (Tile::kTurns) {
+      for (int turn = 0; turn < p.turns; ++turn) team.take_turn(), team.pass_turn();
     }
   }
+  if (team.team == 0) team.take_turn();  // the last one's was passed on
   if constexpr (kStore == Store::kVector) {
     if (team.leads()) bulk_store_wait_read<0>();
   }
@@ -570,18 +601,23 @@ __device__ __forceinline__ void chain_sm90(const ChainSm90Parameters& p) {
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
   constexpr int kLoader = 128 * Tile::kWarpgroups;
   launch_dependents();
-  if (threadIdx.x == kLoader) {
-    for (int slot = 0; slot < p.weight_slots; ++slot) {
+  if (warp == kLoader / 32) {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    for (int slot = lane; slot < p.weight_slots; slot += 32) {
       barrier_init(memory.weights_full + slot, 1);
       barrier_init(memory.weights_empty + slot, 4 * Tile::kWarpgroups);
     }
-    for (int slot = 0; slot < Tile::kTeams * p.input_slots; ++slot) {
+    for (int slot = lane; slot < Tile::kTeams * p.input_slots; slot += 32) {
       barrier_init(memory.input_full + slot, 1);
       barrier_init(memory.input_empty + slot, 4 * Tile::kTeamWarpgroups);
     }
-    for (int place = 0; place < Tile::kTeams * kChainLoaded; ++place)
+    for (int place = lane; place < Tile::kTeams * kChainLoaded; place += 32)
       barrier_init(memory.loaded + place, 1);
     barrier_init_fence();
+  } else if (threadIdx.x == kLoader + 32) {
+    tma_prefetch(&p.input);
+    if constexpr (kStore == Store::kVector) tma_prefetch(&p.output);
+    if constexpr (Tile::kLoadsLast) tma_prefetch(&p.operand[kMostChainStages - 1]);
   }
   __syncthreads();
   if (warp >= kLoader / 32) {

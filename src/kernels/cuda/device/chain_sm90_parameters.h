@@ -48,6 +48,7 @@ struct ChainSm90Parameters {
   int phases_y, phases_x;          // of the input; phase (i, j): positions i, j past the strides
   int phase_bytes, phase_loaded, plane_bytes, input_slots;  // slots: of a team
   int steps, weight_slots;
+  int turns;  // of a team and a tile: products of 64 channels
   int team_bytes, staged, staged_bytes, staged_buffers;  // of a team's memory; the last result's
 };
 

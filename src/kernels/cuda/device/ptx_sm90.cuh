@@ -190,6 +190,10 @@ __device__ __forceinline__ void async_fence() {
 __device__ __forceinline__ void bar_sync(u32 id, u32 count) {
   asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(count) : "memory");
 }
+/// Counts a thread that does not wait.
+__device__ __forceinline__ void bar_arrive(u32 id, u32 count) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(count) : "memory");
+}
 /// The reverse of ldmatrix_x4_trans: lane l holds, of each of four matrices, row l / 4, columns
 /// 2 (l % 4) and the next; to the address of lane 8 i + j goes column j of matrix i.
 __device__ __forceinline__ void stmatrix_x4_trans(void* row, const u32 (&r)[4]) {
