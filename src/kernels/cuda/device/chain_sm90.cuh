@@ -59,6 +59,7 @@ struct ChainSm90Tile {
   // Weights that come again are waited for by all teams at once: no turns.
   static constexpr bool kResident = kWeightsStay, kTurns = kResident && kTeams > 1;
   static constexpr bool kLoadsLast = Stage<kStages - 1>::kOperand == ChainOperand::kLoaded;
+  static constexpr bool kLoads = ((Stages::kOperand == ChainOperand::kLoaded) || ...);
   // Of two and three warpgroups, and one more.
   static constexpr int kMathRegisters = kWarpgroups == 2 ? 232 : 152, kLoadRegisters = 40;
 };
@@ -601,23 +602,28 @@ __device__ __forceinline__ void chain_sm90(const ChainSm90Parameters& p) {
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
   constexpr int kLoader = 128 * Tile::kWarpgroups;
   launch_dependents();
-  if (warp == kLoader / 32) {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    for (int slot = lane; slot < p.weight_slots; slot += 32) {
+  // Threads of three warps, side by side.
+  if (threadIdx.x == kLoader) {
+    for (int slot = 0; slot < p.weight_slots; ++slot) {
       barrier_init(memory.weights_full + slot, 1);
-      barrier_init(memory.weights_empty + slot, 4 * Tile::kWarpgroups);
+      if constexpr (!Tile::kResident)
+        barrier_init(memory.weights_empty + slot, 4 * Tile::kWarpgroups);
     }
-    for (int slot = lane; slot < Tile::kTeams * p.input_slots; slot += 32) {
-      barrier_init(memory.input_full + slot, 1);
-      barrier_init(memory.input_empty + slot, 4 * Tile::kTeamWarpgroups);
-    }
-    for (int place = lane; place < Tile::kTeams * kChainLoaded; place += 32)
-      barrier_init(memory.loaded + place, 1);
     barrier_init_fence();
   } else if (threadIdx.x == kLoader + 32) {
     tma_prefetch(&p.input);
+    for (int slot = 0; slot < Tile::kTeams * p.input_slots; ++slot) {
+      barrier_init(memory.input_full + slot, 1);
+      barrier_init(memory.input_empty + slot, 4 * Tile::kTeamWarpgroups);
+    }
+    barrier_init_fence();
+  } else if (threadIdx.x == 0) {
     if constexpr (kStore == Store::kVector) tma_prefetch(&p.output);
-    if constexpr (Tile::kLoadsLast) tma_prefetch(&p.operand[kMostChainStages - 1]);
+    if constexpr (Tile::kLoads) {
+      for (int place = 0; place < Tile::kTeams * kChainLoaded; ++place)
+        barrier_init(memory.loaded + place, 1);
+      barrier_init_fence();
+    }
   }
   __syncthreads();
   if (warp >= kLoader / 32) {
