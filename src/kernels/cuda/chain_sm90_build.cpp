@@ -225,8 +225,8 @@ class Builder {
       for (std::int64_t kx = 0; kx < stage.kernel[1]; ++kx, ++tap) {
         const std::int64_t y = ky * stage.dilation[0], x = kx * stage.dilation[1];
         const std::int64_t phase = y % stage.stride[0] * g_.phases[1] + x % stage.stride[1];
-        p.tap_at[tap] = static_cast<short>((i == 0 ? phase * (g_.phase_bytes / kRow) : 0) +
-                                           y / stage.stride[0] * pitch + x / stage.stride[1]);
+        p.tap_at[tap] = to_int((i == 0 ? phase * (g_.phase_bytes / 16) : 0) +
+                               (y / stage.stride[0] * pitch + x / stage.stride[1]) * (kRow / 16));
       }
     }
   }

@@ -270,61 +270,62 @@ __device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage
                                                const ChainSm90Memory& memory,
                                                ChainSm90Team<Tile>& team, int block) {
   using Stage = typename Tile::template Stage<i>;
-  // Does anybody wait for what a step has read?
-  constexpr bool kWaits = !Tile::kResident || i == 0;
   const ChainSm90StageParameters& s = p.stage[i < Tile::kStages - 1 ? i : kMostChainStages - 1];
   const u32 group_bytes = static_cast<u32>(s.group_bytes);
   const u64 all_weights = matrix_descriptor<128>(shared_address(memory.weights));
   const unsigned char* const from = i == 0 ? team.slots.planes : team.buffers + s.from;
   const u64 all_pixels = matrix_descriptor<128>(shared_address(from), group_bytes) +
                          team.warpgroup * (Stage::kPixels / 8) * (s.group_bytes / 16);
-  const bool last_reads = block + 1 == s.blocks;
-  const int steps = s.planes * s.taps;
   PatchRing input = team.input;
-  int tap = 0, plane = 0;
-  Barrier *read_weights = nullptr, *read_input = nullptr;  // by the step before
+  int read_weights = -1, read_input = -1;      // slots to be released after the step before
+  u32 tap_at = static_cast<u32>(s.tap_at[0]);  // asked for a step ahead
   BRAZE_UNROLL
   for (int r = 0; r < Stage::kRegisters; ++r) acc[r] = 0;
   wgmma_registers(acc);
   team.take_turn();
-  for (int step = 0; step < steps; ++step) {
+#pragma unroll 1
+  for (int plane = 0; plane < s.planes; ++plane) {
+    const u64 pixels =
+        all_pixels + (i == 0 ? input.stage * (p.plane_bytes / 16) : plane * (s.from_plane / 16));
     if constexpr (i == 0) {
-      if (tap == 0 && block == 0) barrier_wait(team.slots.full + input.stage, input.parity);
+      if (block == 0) barrier_wait(team.slots.full + input.stage, input.parity);
     }
-    if (!Tile::kResident || team.round == 0)
-      barrier_wait(memory.weights_full + team.weights.stage, team.weights.parity);
-    const u64 a = all_weights + team.weights.stage * (kChainWeights / 16);
-    const u64 b = all_pixels + s.tap_at[tap] * 8 +
-                  (i == 0 ? input.stage * (p.plane_bytes / 16) : plane * (s.from_plane / 16));
-    wgmma_fence();
-    BRAZE_UNROLL
-    for (int k = 0; k < Stage::kSlices; ++k)
-      wgmma<typename Tile::Element>(acc, a + 2 * k, b + 2 * k, true);
-    wgmma_commit();
-    if constexpr (kWaits) {
-      if (step > 0) {
+#pragma unroll 1
+    for (int tap = 1; tap <= s.taps; ++tap) {
+      if (!Tile::kResident || team.round == 0)
+        barrier_wait(memory.weights_full + team.weights.stage, team.weights.parity);
+      const u64 a = all_weights + team.weights.stage * (kChainWeights / 16), b = pixels + tap_at;
+      wgmma_fence();
+      BRAZE_UNROLL
+      for (int k = 0; k < Stage::kSlices; ++k)
+        wgmma<typename Tile::Element>(acc, a + 2 * k, b + 2 * k, true);
+      wgmma_commit();
+      tap_at = static_cast<u32>(s.tap_at[tap < s.taps ? tap : 0]);
+      if constexpr (!Tile::kResident) {
         wgmma_wait<1>();
-        if constexpr (!Tile::kResident) conv_sm90_release(read_weights);
-        if (read_input != nullptr) conv_sm90_release(read_input);
+        if (read_weights >= 0) conv_sm90_release(memory.weights_empty + read_weights);
+        read_weights = team.weights.stage;
       }
-      read_weights = memory.weights_empty + team.weights.stage;
-      read_input = nullptr;
-    }
-    team.weights.next(p.weight_slots);
-    if (++tap == s.taps) {
-      tap = 0, ++plane;
       if constexpr (i == 0) {
-        if (last_reads) read_input = team.slots.empty + input.stage;
-        input.next(p.input_slots);
+        if (read_input >= 0) {
+          if constexpr (Tile::kResident) wgmma_wait<1>();
+          conv_sm90_release(team.slots.empty + read_input);
+          read_input = -1;
+        }
       }
+      team.weights.next(p.weight_slots);
+    }
+    if constexpr (i == 0) {
+      if (block + 1 == s.blocks) read_input = input.stage;
+      input.next(p.input_slots);
     }
   }
   team.pass_turn();
   chain_ask_ahead<Tile, i>(p, memory, team, block);
   wgmma_wait<0>();
   wgmma_registers(acc);
-  if constexpr (!Tile::kResident) conv_sm90_release(read_weights);
-  if (read_input != nullptr) conv_sm90_release(read_input);
+  if constexpr (!Tile::kResident) conv_sm90_release(memory.weights_empty + read_weights);
+  if (i == 0 && read_input >= 0) conv_sm90_release(team.slots.empty + read_input);
 }
 
 /// The warp's part of 64 channels of a stage's tile: lane 4 g + t has, of each 8 pixels, channels

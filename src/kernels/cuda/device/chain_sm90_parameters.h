@@ -33,7 +33,7 @@ struct ChainSm90StageParameters {
   int held, held_plane;        // where an operand from a stage lies in the team's buffers
   int held_pitch, held_pixel;  // from row to row; of the tile's first pixel
   int loaded_bytes;            // of an operand from memory: a plane as it comes
-  short tap_at[kMostChainTaps];  // pixels from the first one of what it reads
+  int tap_at[kMostChainTaps];  // units of 16 bytes from the first pixel of what it reads
 };
 
 struct ChainSm90Parameters {
