@@ -254,7 +254,6 @@ std::size_t operands_loaded(const Chain& chain) {
 
 TEST(ChainSm90, OperandsOfTheLastStageAreLoaded) {
   BRAZE_NEEDS_EMULATOR();
-  // Blocks of 64 channels in 1 to 4 places.
   for (const bool few : {false, true}) {
     for (const Plus plus : {Plus::kOther, Plus::kInput}) {
       const Chain chain{.x = {2, 136, 19, 13},
@@ -269,8 +268,17 @@ TEST(ChainSm90, OperandsOfTheLastStageAreLoaded) {
   const Chain each{.x = {1, 40, 12, 10}, .layers = {{40}, {30, window2d(1), Plus::kOther}}};
   EXPECT_EQ(operands_loaded(each), 0U);
   check(each);
-  // One tile after another.
-  check({.x = {1, 64, 16, 17}, .layers = {{64}, {320, window2d(1), Plus::kOther}}, .units = 1}, 3);
+  // One tile after another, with any number of places for 64 channels.
+  const Chain many{
+      .x = {1, 64, 16, 17}, .layers = {{64}, {320, window2d(1), Plus::kOther}}, .units = 1};
+  const Planned planned(many);
+  const chain90::Storage storage = chain90::storage_of(planned.problem, DType::kFloat16);
+  for (int places = 1; places <= device::kMostChainStaged; ++places) {
+    SCOPED_TRACE(places);
+    check(many, 2, [&](const Tile& tile) {
+      return chain90::geometry(planned.problem, storage, tile).staged_buffers == places;
+    });
+  }
   check({.x = {3, 64, 9, 9}, .layers = {{72}, {64, window2d(3, 1), Plus::kInput}}, .units = 1}, 3);
 }
 

@@ -239,26 +239,30 @@ __device__ __forceinline__ void chain_ask_last(const ChainSm90Parameters& p,
 }
 /// While products of stage i run: asks for operands of the last stage, as soon as there is place. A
 /// tile's first ones come during its first stage; then each takes the place of the result before
-/// the one that is reckoned.
+/// the one that is reckoned, or, of three places and more, of the one before that, which has surely
+/// been read.
 template <class Tile, int i>
 __device__ __forceinline__ void chain_ask_ahead(const ChainSm90Parameters& p,
                                                 const ChainSm90Memory& memory,
                                                 const ChainSm90Team<Tile>& team, int block) {
   constexpr bool kLast = i == Tile::kStages - 1;
   if constexpr (Tile::kLoadsLast && (i == 0 || kLast)) {
-    const int blocks = p.stage[kMostChainStages - 1].blocks;
-    if (!team.leads() || (block == 0) == kLast) return;
-    bulk_store_wait_read<0>();
+    const int blocks = p.stage[kMostChainStages - 1].blocks, places = p.staged_buffers;
+    if (!team.leads()) return;
     if constexpr (kLast) {
-      const int next = block - 1 + p.staged_buffers;
-      const int place = (team.staged.stage == 0 ? p.staged_buffers : team.staged.stage) - 1;
-      if (next < blocks) chain_ask_last(p, memory, team, place, next);
-    } else {
+      const int before = places > 2 ? 2 : 1, next = block - before + places;
+      if (block < before || next >= blocks) return;
+      if (before == 2)
+        bulk_store_wait_read<1>();
+      else
+        bulk_store_wait_read<0>();
+      const int place = team.staged.stage - before;
+      chain_ask_last(p, memory, team, place < 0 ? place + places : place, next);
+    } else if (block == 0) {
+      bulk_store_wait_read<0>();
       PatchRing ring = team.staged;
-      for (int ahead = 0; ahead < min(blocks, p.staged_buffers); ++ahead) {
+      for (int ahead = 0; ahead < min(blocks, places); ++ahead, ring.next(places))
         chain_ask_last(p, memory, team, ring.stage, ahead);
-        ring.next(p.staged_buffers);
-      }
     }
   }
 }
