@@ -53,6 +53,13 @@ TEST_F(ConvSm90, EveryCandidateOfPointwise) {
   check(c);
 }
 
+TEST_F(ConvSm90, EveryCandidateOfOneStepWithAResidual) {
+  ConvCase c = conv({1, 64, 12, 11}, 136, {1, 1});
+  c.after = 2;
+  check(c);
+  check(conv({1, 64, 7, 6}, 64, {3, 3}));
+}
+
 TEST_F(ConvSm90, NarrowChannels) {
   check(conv({1, 16, 7, 9}, 24, {3, 3}), 0);
   check(conv({1, 32, 7, 9}, 40, {3, 3}), 1);

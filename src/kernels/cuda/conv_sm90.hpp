@@ -56,9 +56,9 @@ struct ConvSm90TileShape {
 
   /// A warp loads; another one where an operand of the epilogue is staged.
   [[nodiscard]] int threads(bool stages) const {
-    const int multiply = pixels > 64 ? 256 : 128;
-    return multiply + (blocks_per_sm == 1 ? 128 : stages ? 64 : 32);
+    return math_threads() + (blocks_per_sm == 1 ? 128 : stages ? 64 : 32);
   }
+  [[nodiscard]] int math_threads() const { return pixels > 64 ? 256 : 128; }
 };
 
 /// All that can run the problem; `staged` are the bytes of an element of the operand that the
@@ -69,6 +69,9 @@ std::int64_t tile_count(const ConvSm90Problem& problem, const ConvSm90TileShape&
 /// are one tile for each cluster.
 std::int64_t block_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
                          const Device& device);
+/// Has each block one tile, or part of one, whose operands are in shared memory all at once?
+bool fits_whole(const ConvSm90Problem& problem, const ConvSm90TileShape& tile, int staged,
+                const Device& device);
 /// Estimated time in the kernel, microseconds.
 double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
                     const Device& device);

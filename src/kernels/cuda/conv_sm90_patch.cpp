@@ -89,9 +89,11 @@ PatchGeometry patch_geometry(const ConvSm90Problem& problem, const PatchTile& ti
     if (fit < (in_turn ? 2 : std::min(all, blocks == 2 ? 2 : 1))) continue;
     g.blocks_per_sm = blocks;
     g.patch_stages = std::min({in_turn ? fit : all, fit, device::kMostPatchStages});
-    g.weight_stages = std::min({in_turn ? 2 * part : part,
-                                (budget - g.patch_stages * g.patch_bytes) / device::kPatchWeights,
-                                device::kMostWeightStages});
+    const int fit_weights = (budget - g.patch_stages * g.patch_bytes) / device::kPatchWeights;
+    g.whole = !in_turn && g.patch_stages == all && fit_weights >= part;
+    g.weight_stages = g.whole ? part
+                              : std::min({in_turn ? 2 * part : part, fit_weights,
+                                          device::kMostWeightStages});
     break;
   }
   g.shared_bytes = device::kPatchBarriers + tile.warpgroups * g.staged_bytes + g.exchange_bytes +
@@ -269,13 +271,14 @@ Kernel build_patch(const Plan& plan, const KernelPlan& kernel, const PatchTile& 
   }
   parameters.move_to(result);
 
+  const std::string_view name = g.whole ? "conv_patch_sm90_whole" : "conv_patch_sm90";
   const std::string call =
-      fmt::format("conv_patch_sm90<ConvPatchTile<{}, {}, {}, {}, {}>, Epilogue, {}, Store::{}>",
+      fmt::format("{}<ConvPatchTile<{}, {}, {}, {}, {}>, Epilogue, {}, Store::{}>", name,
                   device_type(problem.dtype), tile.pixels, tile.warpgroups, tile.split,
                   staged.has_value(), device_type(plan.graph.value(member.result).dtype),
                   takes_vectors(plan, member.result, 8) ? "kVector" : "kEach");
-  emit(result, "conv_patch_sm90", {"conv_patch_sm90.cuh"}, epilogue.source(), "ConvPatchParameters",
-       call, tile.warpgroups == 2 ? 384 : 160, g.blocks_per_sm);
+  emit(result, name, {fmt::format("{}.cuh", name)}, epilogue.source(), "ConvPatchParameters", call,
+       tile.warpgroups == 2 ? 384 : g.whole ? 128 : 160, g.blocks_per_sm);
   result.grid.x = u32(g.blocks(plan.device));
   result.cluster = u32(tile.split);
   result.shared_bytes = u32(g.shared_bytes);

@@ -31,6 +31,8 @@ struct PatchGeometry {
   [[nodiscard]] std::int64_t blocks(const Device& device) const;
   /// Whether everything fits, too.
   [[nodiscard]] bool possible() const { return weight_stages > 0; }
+  /// Are all weights and patches of a block in shared memory at once?
+  bool whole = false;
 };
 PatchGeometry patch_geometry(const ConvSm90Problem& problem, const PatchTile& tile, int staged);
 

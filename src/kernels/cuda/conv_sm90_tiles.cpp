@@ -60,6 +60,15 @@ std::int64_t block_count(const ConvSm90Problem& problem, const ConvSm90TileShape
   return ceil_div(tiles, ceil_div(tiles, most));
 }
 
+bool fits_whole(const ConvSm90Problem& problem, const ConvSm90TileShape& tile, int staged,
+                const Device& device) {
+  const device::ConvSm90Shared shared{tile.pixels, tile.channels,      problem.step_bytes(),
+                                      tile.split,  tile.blocks_per_sm, staged};
+  return block_count(problem, tile, device) == tile_count(problem, tile) * tile.split &&
+         ceil_div(problem.steps(), tile.split) <= shared.stages &&
+         (staged == 0 || shared.chunks >= shared.tile_chunks);
+}
+
 // Fitted to times of 905 kernels on an H200 (cycles; a clock from the peak of products). A step of
 // the sum takes the longest of
 //   its products: 4096 operations per cycle (fp16; tf32 half of it, of elements twice as wide);

@@ -370,23 +370,34 @@ __device__ __forceinline__ void conv_patch_finish_part(const ConvPatchParameters
   results.finish(p.y, p.e);
 }
 
+/// The biases that a thread adds, of a block with one tile: no kernel's result, they are there when
+/// the sums are.
+template <class Tile>
+struct ConvPatchBias {
+  static constexpr int kCount =
+      Tile::kSplit > 1 ? ceil_div(Tile::kPartUnits, Tile::kMathThreads) : 1;
+  float v[kCount][8];
+
+  __device__ __forceinline__ ConvPatchBias(const ConvPatchParameters& p,
+                                           const ConvPatchPart<Tile>& part) {
+    BRAZE_UNROLL
+    for (int i = 0; i < kCount; ++i) {
+      const int index = static_cast<int>(threadIdx.x) + i * Tile::kMathThreads;
+      const int unit = Tile::kSplit == 1
+                           ? ConvPatchUnits<Tile>::index(0)
+                           : part.rank * Tile::kPartUnits + (index < Tile::kPartUnits ? index : 0);
+      load_vector<float, 8>(v[i],
+                            p.bias + part.channel_tile * 64 + ConvPatchUnits<Tile>::channel(unit));
+    }
+  }
+};
+
 /// The warpgroup that multiplies, of a block with one tile.
 template <class Tile, class Epilogue, class Result, Store kStore>
 __device__ __forceinline__ void conv_patch_one(const ConvPatchParameters& p,
                                                const ConvPatchMemory& memory,
                                                const ConvPatchPart<Tile>& part) {
-  // The bias is no kernel's result: it is there when the sums are.
-  constexpr int kBias = Tile::kSplit > 1 ? ceil_div(Tile::kPartUnits, Tile::kMathThreads) : 1;
-  float bias[kBias][8];
-  BRAZE_UNROLL
-  for (int i = 0; i < kBias; ++i) {
-    const int index = static_cast<int>(threadIdx.x) + i * Tile::kMathThreads;
-    const int unit = Tile::kSplit == 1
-                         ? ConvPatchUnits<Tile>::index(0)
-                         : part.rank * Tile::kPartUnits + (index < Tile::kPartUnits ? index : 0);
-    load_vector<float, 8>(bias[i],
-                          p.bias + part.channel_tile * 64 + ConvPatchUnits<Tile>::channel(unit));
-  }
+  const ConvPatchBias<Tile> bias(p, part);
   grid_dependency_wait();
   float acc[Tile::kRegisters];
   PatchRing weights, patch;
@@ -394,10 +405,10 @@ __device__ __forceinline__ void conv_patch_one(const ConvPatchParameters& p,
   if constexpr (Tile::kSplit > 1) conv_patch_send<Tile>(memory, part, acc);
   if constexpr (Tile::kStagesOperand) barrier_wait(memory.staged_full, 0);
   if constexpr (Tile::kSplit == 1) {
-    conv_patch_finish<Tile, Epilogue, Result, kStore>(p, memory, part, acc, bias[0], 0);
+    conv_patch_finish<Tile, Epilogue, Result, kStore>(p, memory, part, acc, bias.v[0], 0);
   } else {
     barrier_wait_cluster(memory.exchanged, 0);
-    conv_patch_finish_part<Tile, Epilogue, Result, kStore>(p, memory, part, bias);
+    conv_patch_finish_part<Tile, Epilogue, Result, kStore>(p, memory, part, bias.v);
   }
 }
 

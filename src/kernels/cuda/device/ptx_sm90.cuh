@@ -82,7 +82,7 @@ __device__ __forceinline__ u32 cluster_rank() {
 }
 /// A barrier of all threads of the cluster, in two halves; each thread calls them in turn.
 __device__ __forceinline__ void cluster_arrive() {
-  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
 __device__ __forceinline__ void cluster_wait() {
   asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
