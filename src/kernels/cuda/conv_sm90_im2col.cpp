@@ -197,12 +197,12 @@ Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90Ti
   const DType stored = plan.graph.value(member.result).dtype;
   const bool whole = fits_whole(problem, tile, shared.staged, plan.device);
   const std::string_view name = whole ? "conv_sm90_whole" : "conv_sm90";
-  const std::string call = fmt::format(
-      "{}<ConvSm90Tile<{}, {}, {}, {}, {}, {}, {}, {}>, Epilogue, {}, Store::{}>", name,
-      problem.dtype == DType::kFloat32 ? "tf32" : device_type(problem.dtype), tile.pixels,
-      tile.channels, problem.step_bytes(), tile.split, tile.blocks_per_sm, shared.staged,
-      !problem.pointwise(), device_type(stored),
-      takes_vectors(plan, member.result, 8) ? "kVector" : "kEach");
+  const std::string call =
+      fmt::format("{}<ConvSm90Tile<{}, {}, {}, {}, {}, {}, {}, {}>, Epilogue, {}, Store::{}>", name,
+                  problem.dtype == DType::kFloat32 ? "tf32" : device_type(problem.dtype),
+                  tile.pixels, tile.channels, problem.step_bytes(), tile.split, tile.blocks_per_sm,
+                  shared.staged, !problem.pointwise(), device_type(stored),
+                  takes_vectors(plan, member.result, 8) ? "kVector" : "kEach");
   emit(result, name, {fmt::format("{}.cuh", name)}, epilogue.source(), "ConvSm90Parameters", call,
        whole ? tile.math_threads() : tile.threads(staged.has_value()), tile.blocks_per_sm);
 

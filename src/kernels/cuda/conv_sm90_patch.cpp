@@ -91,9 +91,9 @@ PatchGeometry patch_geometry(const ConvSm90Problem& problem, const PatchTile& ti
     g.patch_stages = std::min({in_turn ? fit : all, fit, device::kMostPatchStages});
     const int fit_weights = (budget - g.patch_stages * g.patch_bytes) / device::kPatchWeights;
     g.whole = !in_turn && g.patch_stages == all && fit_weights >= part;
-    g.weight_stages = g.whole ? part
-                              : std::min({in_turn ? 2 * part : part, fit_weights,
-                                          device::kMostWeightStages});
+    g.weight_stages =
+        g.whole ? part
+                : std::min({in_turn ? 2 * part : part, fit_weights, device::kMostWeightStages});
     break;
   }
   g.shared_bytes = device::kPatchBarriers + tile.warpgroups * g.staged_bytes + g.exchange_bytes +
@@ -278,7 +278,10 @@ Kernel build_patch(const Plan& plan, const KernelPlan& kernel, const PatchTile& 
                   staged.has_value(), device_type(plan.graph.value(member.result).dtype),
                   takes_vectors(plan, member.result, 8) ? "kVector" : "kEach");
   emit(result, name, {fmt::format("{}.cuh", name)}, epilogue.source(), "ConvPatchParameters", call,
-       tile.warpgroups == 2 ? 384 : g.whole ? 128 : 160, g.blocks_per_sm);
+       tile.warpgroups == 2 ? 384
+       : g.whole            ? 128
+                            : 160,
+       g.blocks_per_sm);
   result.grid.x = u32(g.blocks(plan.device));
   result.cluster = u32(tile.split);
   result.shared_bytes = u32(g.shared_bytes);

@@ -37,13 +37,15 @@ __device__ __forceinline__ void chain_load_input(const ChainSm90Parameters& p,
     barrier_wait(input.empty + ring.stage, ring.parity ^ 1);
     barrier_arrive_expect(full, p.phases_y * p.phases_x * p.phase_loaded);
     if (!waited) grid_dependency_wait();
-    waited = true;
     for (int i = 0; i < p.phases_y; ++i) {
       for (int j = 0; j < p.phases_x; ++j, to += p.phase_bytes) {
         tma_load_4d(to, &p.input, full, plane * 64, at.x * p.stride + p.corner_x + j,
                     at.y * p.stride + p.corner_y + i, at.n);
       }
     }
+    // Kernels after this one come when its first operands are on their way.
+    if (!waited) launch_dependents();
+    waited = true;
   };
   PatchRing ring;  // of each team
   for (int first = static_cast<int>(blockIdx.x); first < p.tiles; first += Tile::kTeams * blocks) {
@@ -279,7 +281,6 @@ __device__ __forceinline__ void chain_sm90(const ChainSm90Parameters& p) {
   const ChainSm90Memory memory(shared, p);
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
   constexpr int kLoader = 128 * Tile::kWarpgroups;
-  launch_dependents();
   // Threads of three warps, side by side.
   if (threadIdx.x == kLoader) {
     for (int slot = 0; slot < p.weight_slots; ++slot) {

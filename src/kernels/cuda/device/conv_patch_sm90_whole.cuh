@@ -60,8 +60,7 @@ __device__ __forceinline__ void conv_patch_whole_multiply(float (&acc)[Tile::kRe
       const u64 b = patch + p.tap_at[tap] * 8;
       wgmma_fence();
       BRAZE_UNROLL
-      for (int k = 0; k < 4; ++k)
-        wgmma<typename Tile::Element>(acc, a + 2 * k, b + 2 * k, true);
+      for (int k = 0; k < 4; ++k) wgmma<typename Tile::Element>(acc, a + 2 * k, b + 2 * k, true);
       wgmma_commit();
     }
     tap = 0;
@@ -78,7 +77,6 @@ __device__ __forceinline__ void conv_patch_sm90_whole(const ConvPatchParameters&
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
   const int first_block = part.begin / p.taps;
   const int patches = (part.end - 1) / p.taps - first_block + 1;
-  launch_dependents();
   if (threadIdx.x == 0) {
     barrier_init(memory.weights_full, 1);
     for (int patch = 0; patch < patches; ++patch) barrier_init(memory.patch_full + patch, 1);
@@ -95,6 +93,7 @@ __device__ __forceinline__ void conv_patch_sm90_whole(const ConvPatchParameters&
   grid_dependency_wait();
   if (threadIdx.x % 32 == 0)
     conv_patch_whole_load<Tile>(p, memory, part, warp, first_block, patches);
+  launch_dependents();
   __syncwarp();
   float acc[Tile::kRegisters];
   conv_patch_whole_multiply<Tile>(acc, p, memory, part.begin - first_block * p.taps,

@@ -128,6 +128,8 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
   }
   grid_dependency_wait();
 
+  // Kernels after this one come when its first operands are on their way.
+  int until_others = early;
   Ring<Tile::kStages> ring;
   for (int tile = part.first_tile; tile < p.tiles; tile += part.stride) {
     const int channel = part.channel(p, tile);
@@ -153,6 +155,7 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
       } else {
         tma_load_2d(to, &p.activations, full, block * Tile::kStepChannels, pixel);
       }
+      if (--until_others == 0) launch_dependents();
       if (++block == p.channel_blocks) {
         block = 0;
         if (++tap_x == p.filter_width) tap_x = 0, ++tap_y;
@@ -462,7 +465,6 @@ __device__ __forceinline__ void conv_sm90(const ConvSm90Parameters& p) {
   const ConvSm90Memory<Tile> memory(shared);
   const ConvSm90Part<Tile> part(p);
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
-  launch_dependents();
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < Tile::kStages; ++stage) {
       barrier_init(memory.full + stage, 1);

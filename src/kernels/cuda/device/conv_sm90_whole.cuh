@@ -109,7 +109,6 @@ __device__ __forceinline__ void conv_sm90_whole(const ConvSm90Parameters& p) {
   const ConvSm90Memory<Tile> memory(shared);
   const ConvSm90Part<Tile> part(p);
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
-  launch_dependents();
   if (threadIdx.x == 0) {
     for (int step = 0; step < part.end - part.begin; ++step) barrier_init(memory.full + step, 1);
     for (int chunk = 0; chunk < Tile::kChunks; ++chunk) {
@@ -131,6 +130,7 @@ __device__ __forceinline__ void conv_sm90_whole(const ConvSm90Parameters& p) {
   conv_sm90_begin<Tile>(acc, p.bias + loads.channel, part.rank == 0);
   grid_dependency_wait();
   if (leads) loads.load_activations();
+  launch_dependents();
   __syncwarp();
   conv_sm90_whole_multiply<Tile>(acc, memory, part.end - part.begin, warp / 4);
 
