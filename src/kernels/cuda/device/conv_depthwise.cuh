@@ -86,6 +86,7 @@ __device__ __forceinline__ void depthwise_finish(float (&sum)[P][V],
 template <class X, class W, class Y, int R, int S, int T, int V, int P, class Index, int kThreads,
           class Epilogue>
 __device__ __forceinline__ void conv_depthwise_window(const ConvDepthwiseParameters& p) {
+  launch_dependents();
   const i64 thread = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= p.threads) return;
   const DepthwiseTask task = depthwise_task<Index, V, P>(p, thread);
@@ -106,7 +107,6 @@ __device__ __forceinline__ void conv_depthwise_window(const ConvDepthwiseParamet
   constexpr int N = (P - 1) * T + S;
   Raw<X, V> in[R][N];
   grid_dependency_wait();
-  launch_dependents();
   BRAZE_UNROLL
   for (int r = 0; r < R; ++r) {
     depthwise_line<X, V>(in[r], p, image, ih + r * p.dilation[1], iw, P > 1 ? 1 : p.dilation[2]);
@@ -128,6 +128,7 @@ __device__ __forceinline__ void conv_depthwise_window(const ConvDepthwiseParamet
 template <class X, class W, class Y, int R, int S, int T, int V, int P, class Index, int kThreads,
           class Epilogue>
 __device__ __forceinline__ void conv_depthwise_strip(const ConvDepthwiseParameters& p) {
+  launch_dependents();
   const i64 thread = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= p.threads) return;
   const DepthwiseTask task = depthwise_task<Index, V, P>(p, thread);
@@ -149,7 +150,6 @@ __device__ __forceinline__ void conv_depthwise_strip(const ConvDepthwiseParamete
   Y* const y = in_register(static_cast<Y*>(p.y.data) + task.n * p.y.stride_n + task.channel);
   Raw<X, V> next[T][N];
   grid_dependency_wait();
-  launch_dependents();
   BRAZE_UNROLL
   for (int j = 0; j < T; ++j) depthwise_line<X, V>(next[j], p, image, ih + j, iw, 1);
   const int end = min(task.oh + p.rows, p.out[1]);
@@ -177,6 +177,7 @@ __device__ __forceinline__ void conv_depthwise_strip(const ConvDepthwiseParamete
 template <class X, class W, class Y, int V, bool kTogether, Store kStore, class Index, int kThreads,
           class Epilogue>
 __device__ __forceinline__ void conv_depthwise(const ConvDepthwiseParameters& p) {
+  launch_dependents();
   const i64 thread = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= p.threads) return;
   const DepthwiseTask task = depthwise_task<Index, V, 1>(p, thread);
@@ -188,7 +189,6 @@ __device__ __forceinline__ void conv_depthwise(const ConvDepthwiseParameters& p)
   const W* w = static_cast<const W*>(p.w) + channel;
   const X* const x = static_cast<const X*>(p.x) + task.n * p.x_n;
   grid_dependency_wait();
-  launch_dependents();
   for (int d = 0; d < p.kernel[0]; ++d) {
     const int id = id0 + d * p.dilation[0];
     for (int r = 0; r < p.kernel[1]; ++r) {

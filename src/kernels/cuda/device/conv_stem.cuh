@@ -281,6 +281,7 @@ __device__ __forceinline__ void conv_stem(const ConvStemParameters& p) {
   const int column_tile = static_cast<int>(blockIdx.x) % p.column_tiles;
   const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
 
+  launch_dependents();
   // Weights are no kernel's result: asked for before this kernel's turn.
   const auto* const weights =
       static_cast<const unsigned char*>(p.weights) + static_cast<i64>(column_tile) * kWeightBytes;
@@ -303,7 +304,6 @@ __device__ __forceinline__ void conv_stem(const ConvStemParameters& p) {
   StemConstants<Tile, Epilogue> constants;
   if constexpr (constants.kEarly) constants.load(p, column_tile * Tile::kOutputs);
   grid_dependency_wait();
-  launch_dependents();
 
   const int stride = static_cast<int>(gridDim.x) / p.column_tiles;
   for (int tile = static_cast<int>(blockIdx.x) / p.column_tiles; tile < p.tiles; tile += stride) {

@@ -23,6 +23,7 @@ __device__ __forceinline__ int transposed_input(const ConvTransposeParameters& p
 template <class X, class W, class Y, int V, int P, int C, Store kStore, int kThreads,
           class Epilogue>
 __device__ __forceinline__ void conv_transpose(const ConvTransposeParameters& p) {
+  launch_dependents();
   const i64 thread = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= p.threads) return;
   // Output channels count fastest, then groups, runs, phases, rows, planes, images.
@@ -47,7 +48,6 @@ __device__ __forceinline__ void conv_transpose(const ConvTransposeParameters& p)
     for (int v = 0; v < V; ++v) sum[i][v] = 0.0f;
   }
   grid_dependency_wait();
-  launch_dependents();
   const X* const image =
       static_cast<const X*>(p.x) + n * p.x_n + static_cast<i64>(group) * p.inputs * p.x_channel;
   const W* const weights = static_cast<const W*>(p.w) + group * p.w_group + k;

@@ -43,6 +43,7 @@ __device__ __forceinline__ TransposeRow transpose_row(const TransposePhase& phas
 template <class T, class Y, Store kStore, class Epilogue>
 __device__ __forceinline__ void conv_transpose_mma(const ConvTransposeMmaParameters& p) {
   alignas(128) __shared__ unsigned char memory[kTransposeStages * kTransposeStageBytes];
+  launch_dependents();
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32, warp = thread / 32;
   u32 rest = blockIdx.x;
   const int column = static_cast<int>(rest % static_cast<u32>(p.column_tiles)) * kTransposeTile;
@@ -94,7 +95,6 @@ __device__ __forceinline__ void conv_transpose_mma(const ConvTransposeMmaParamet
   float sum[2][4][4] = {};
   const int warp_row = warp / 2 * 32, warp_column = warp % 2 * 32;
   grid_dependency_wait();
-  launch_dependents();
   BRAZE_UNROLL
   for (int block = 0; block < kTransposeStages - 1; ++block) bring(block);
   for (int block = 0; block < blocks; ++block) {

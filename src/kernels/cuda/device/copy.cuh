@@ -93,8 +93,8 @@ __device__ __forceinline__ void copy_tile(const CopyPiece& piece, u32 block,
 
 template <class From, class To, int kPieces, class Index, int kPerThread, bool kTiles>
 __device__ __forceinline__ void copy(const CopyParameters<kPieces>& p) {
-  grid_dependency_wait();
   launch_dependents();
+  grid_dependency_wait();
   int which = 0;
   BRAZE_UNROLL
   for (int i = 1; i < kPieces; ++i) {

@@ -7,8 +7,8 @@ namespace braze::device {
 
 template <class T, class Index, int kThreads>
 __device__ __forceinline__ void copy_tables(const CopyTablesParameters& p) {
-  grid_dependency_wait();
   launch_dependents();
+  grid_dependency_wait();
   const i64 at = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (at >= p.count) return;
   Index index = static_cast<Index>(at);

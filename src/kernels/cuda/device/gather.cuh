@@ -9,8 +9,8 @@ namespace braze::device {
 
 template <class T, class Pick, class Index, int kThreads>
 __device__ __forceinline__ void gather(const GatherParameters& p) {
-  grid_dependency_wait();
   launch_dependents();
+  grid_dependency_wait();
   const i64 at = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (at >= p.count) return;
   const Index run = static_cast<Index>(p.run), picks = static_cast<Index>(p.picks);

@@ -9,8 +9,8 @@ namespace braze::device {
 template <class X, class Y, class P, int TX, int TY, bool kAlong>
 __device__ __forceinline__ void instance_norm(const InstanceNormParameters& p) {
   __shared__ float shared[TX * TY];
-  grid_dependency_wait();
   launch_dependents();
+  grid_dependency_wait();
   const Team<TX, TY, kAlong> team;
   const int blocks = ceil_div(p.channels, TX);
   const int n = static_cast<int>(blockIdx.x) / blocks;

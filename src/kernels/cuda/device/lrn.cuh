@@ -7,8 +7,8 @@ namespace braze::device {
 
 template <class X, class Y, bool kPixelsTogether, int kThreads>
 __device__ __forceinline__ void lrn(const LrnParameters& p) {
-  grid_dependency_wait();
   launch_dependents();
+  grid_dependency_wait();
   const i64 at = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (at >= p.count) return;
   const int inner = kPixelsTogether ? p.pixels : p.channels;

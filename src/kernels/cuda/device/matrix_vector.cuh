@@ -205,6 +205,7 @@ __device__ __forceinline__ void matrix_vector(const MatrixVectorParameters& p) {
     for (int i = 0; i < kGroups; ++i) product.multiply(batch.w[i], batch.x[i]);
   };
 
+  launch_dependents();
   Batch even, odd;
   load_weights(even, part);
   if constexpr (kSplit > 1) {
@@ -225,7 +226,6 @@ __device__ __forceinline__ void matrix_vector(const MatrixVectorParameters& p) {
   typename Epilogue::template Constants<1> constants;
   Epilogue::load(constants, p.e, min(first_tile * kVectorTile + output, p.y.channels - 1));
   grid_dependency_wait();
-  launch_dependents();
   load_rows(even, part);
   for (int group = part;;) {
     constexpr int kStep = kGroups * kParts;

@@ -19,6 +19,7 @@ namespace braze::device {
 
 template <class Map, int kThreads>
 __device__ __forceinline__ void pointwise(const PointwiseParameters& p) {
+  launch_dependents();
   const i64 at = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (at >= p.count) return;
   auto rest = static_cast<typename Map::Index>(at);
@@ -31,7 +32,6 @@ __device__ __forceinline__ void pointwise(const PointwiseParameters& p) {
     for (int i = 0; i < Map::kOperands; ++i) x[i] += here * p.x_stride[i][axis];
   }
   grid_dependency_wait();
-  launch_dependents();
   Map::apply(p, y, x);
 }
 

@@ -103,6 +103,7 @@ template <class X, class Y, bool kMax, int H, int W, int T, int V, int P, class 
           class Epilogue>
 __device__ __forceinline__ void pool_window(const PoolParameters& p) {
   using Taps = PoolTaps<X, V, kMax>;
+  launch_dependents();
   const i64 thread = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= p.threads) return;
   const PoolTask task = pool_task<Index, V, P, false>(p, thread);
@@ -114,7 +115,6 @@ __device__ __forceinline__ void pool_window(const PoolParameters& p) {
   constexpr int N = (P - 1) * T + W;
   Taps down[N];
   grid_dependency_wait();
-  launch_dependents();
   BRAZE_UNROLL
   for (int j = 0; j < H; ++j) {
     const int h = ih + j * p.dilation[1];
@@ -153,6 +153,7 @@ __device__ __forceinline__ void pool_window(const PoolParameters& p) {
 template <class X, class Y, bool kMax, int V, Store kStore, bool kPixelsTogether, class Index,
           int kThreads, class Epilogue>
 __device__ __forceinline__ void pool(const PoolParameters& p) {
+  launch_dependents();
   const i64 thread = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= p.threads) return;
   const PoolTask task = pool_task<Index, V, 1, kPixelsTogether>(p, thread);
@@ -164,7 +165,6 @@ __device__ __forceinline__ void pool(const PoolParameters& p) {
   BRAZE_UNROLL
   for (int i = 0; i < V; ++i) v[i] = kMax ? -kInfinity : 0.0f;
   grid_dependency_wait();
-  launch_dependents();
   for (int i = 0; i < p.kernel[0]; ++i) {
     const int d = id0 + i * p.dilation[0];
     for (int j = 0; j < p.kernel[1]; ++j) {

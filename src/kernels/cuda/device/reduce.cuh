@@ -282,6 +282,7 @@ __device__ __forceinline__ void reduce(const ReduceParameters& p) {
   using Block = ReduceBlock<State, V, TX, TY, kTermsTogether, kCluster>;
   BRAZE_DYNAMIC_SHARED(shared);
   const Block block(shared);
+  launch_dependents();
   const int thread = static_cast<int>(threadIdx.x), lane = thread % 32;
   const int rank = kCluster > 1 ? static_cast<int>(cluster_rank()) : 0;
   if constexpr (kCluster > 1) {
@@ -311,7 +312,6 @@ __device__ __forceinline__ void reduce(const ReduceParameters& p) {
   };
   const i64 place = place_of(thread);
   grid_dependency_wait();
-  launch_dependents();
   if (mine) {
     reduce_terms<T, C, Op, V, kOneAxis, Index>(
         state, p, static_cast<const T*>(p.x) + x_at,

@@ -9,8 +9,8 @@ namespace braze::device {
 
 template <class X, class Y, int V, Store kStore, bool kPixelsTogether, class Index, int kThreads>
 __device__ __forceinline__ void resize(const ResizeParameters& p) {
-  grid_dependency_wait();
   launch_dependents();
+  grid_dependency_wait();
   const i64 thread = static_cast<i64>(blockIdx.x) * kThreads + threadIdx.x;
   if (thread >= p.threads) return;
   const Position at = position_of<Index, V, kPixelsTogether>(static_cast<Index>(thread), p.y);

@@ -22,8 +22,8 @@ struct SoftmaxJoin {
 template <class X, class Y, bool kLog, int TX, int TY, bool kAlong>
 __device__ __forceinline__ void softmax(const LinesParameters& p) {
   __shared__ SoftmaxState shared[TX * TY];
-  grid_dependency_wait();
   launch_dependents();
+  grid_dependency_wait();
   const Team<TX, TY, kAlong> team;
   const i64 line = static_cast<i64>(blockIdx.x) * TX + team.line;
   const bool exists = line < p.lines;

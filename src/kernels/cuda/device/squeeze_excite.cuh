@@ -113,6 +113,7 @@ __device__ __forceinline__ void squeeze_excite(const SqueezeExciteParameters& p)
   const int first = slice * p.slice, channels = min(p.slice, p.channels - first);
   const auto share = SqueezeExciteShare::of<V, kThreads, kPixelsTogether>(p, range, channels);
 
+  launch_dependents();
   if constexpr (kCluster) {
     if (t == 0) {
       barrier_init(exchanged, 1);
@@ -143,7 +144,6 @@ __device__ __forceinline__ void squeeze_excite(const SqueezeExciteParameters& p)
     }
   }
   grid_dependency_wait();
-  launch_dependents();
   if constexpr (kCluster) cluster_wait();
 
   const X* const x =
