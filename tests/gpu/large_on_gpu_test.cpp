@@ -15,6 +15,7 @@ Net flat_images(std::int64_t extent, std::int64_t scale) {
     Resize resize;
     resize.mode = ResizeMode::kNearest;
     resize.sizes = {kImages, kChannels, extent * scale, extent * scale};
+    resize.scales = {1, 1, static_cast<double>(scale), static_cast<double>(scale)};
     resize.roi = {0, 0, 0, 0, 1, 1, 1, 1};
     x = net.op("resize", resize, {x});
   }
@@ -53,6 +54,7 @@ TEST(LargeOnGpu, MoreThanThereIsIsOneClearError) {
   Resize resize;
   resize.mode = ResizeMode::kNearest;
   resize.sizes = {1, 1024, 65536, 16384};
+  resize.scales = {1, 1, 65536, 16384};
   resize.roi = {0, 0, 0, 0, 1, 1, 1, 1};
   const ValueId x = net.op("resize", resize, {net.input("x", {1, 1024, 1, 1})});
   net.output(net.op("mean", Reduce{ReduceFn::kMean, {2, 3}, true, false, false}, {x}));
