@@ -6,19 +6,27 @@ namespace {
 
 constexpr std::int64_t kImages = 2056, kChannels = 16;
 
+/// Images of shape `from`, each pixel repeated. A shape needs sizes and scales; what a model says
+/// is one of them.
+ValueId repeat(Net& net, const Shape& from, const Shape& to) {
+  Resize resize;
+  resize.mode = ResizeMode::kNearest;
+  resize.sizes = to;
+  for (std::size_t i = 0; i < from.size(); ++i)
+    resize.scales.push_back(static_cast<double>(to[i] / from[i]));
+  resize.roi = {0, 0, 0, 0, 1, 1, 1, 1};
+  const ValueId y = net.op("resize", resize, {net.input("x", from)});
+  net.graph.node(net.graph.producer(y)).as<Resize>()->sizes.clear();
+  return y;
+}
+
 /// relu, conv 1x1, pool, depthwise conv, transposition and mean of images that are all one colour:
 /// so what comes out is what comes of images of one pixel.
 Net flat_images(std::int64_t extent, std::int64_t scale) {
   Net net(7);
-  ValueId x = net.input("x", {kImages, kChannels, extent, extent});
-  if (scale > 1) {
-    Resize resize;
-    resize.mode = ResizeMode::kNearest;
-    resize.sizes = {kImages, kChannels, extent * scale, extent * scale};
-    resize.scales = {1, 1, static_cast<double>(scale), static_cast<double>(scale)};
-    resize.roi = {0, 0, 0, 0, 1, 1, 1, 1};
-    x = net.op("resize", resize, {x});
-  }
+  const Shape from{kImages, kChannels, extent, extent};
+  ValueId x = scale > 1 ? repeat(net, from, {kImages, kChannels, extent * scale, extent * scale})
+                        : net.input("x", from);
   x = net.unary("exp", UnaryFn::kTanh, x);
   x = net.conv("conv", x, kChannels, window2d(1));
   x = net.op("pool", Pool{PoolFn::kMax, scale > 1 ? window2d(3, 1) : window2d(1)}, {x});
@@ -26,6 +34,16 @@ Net flat_images(std::int64_t extent, std::int64_t scale) {
   x = net.transpose("turn", x, {0, 1, 3, 2});
   net.output(net.op("mean", Reduce{ReduceFn::kMean, {2, 3}, true, false, false}, {x}));
   return net;
+}
+
+TEST(LargeOnGpu, IsPlannedWithoutAGpu) {
+  Options options;
+  options.device = "cuda:sm_90";
+  options.precision = Precision::kFp16;
+  options.plan_only = true;
+  const Net large = flat_images(1, 256);
+  EXPECT_GT(compile_for(select_machine(options), large.graph, options).plan().peak_bytes,
+            std::int64_t{1} << 32);
 }
 
 TEST(LargeOnGpu, TensorsOfMoreThan2To31ElementsAreRight) {
@@ -51,12 +69,7 @@ TEST(LargeOnGpu, TensorsOfMoreThan2To31ElementsAreRight) {
 TEST(LargeOnGpu, MoreThanThereIsIsOneClearError) {
   BRAZE_NEEDS_GPU();
   Net net;
-  Resize resize;
-  resize.mode = ResizeMode::kNearest;
-  resize.sizes = {1, 1024, 65536, 16384};
-  resize.scales = {1, 1, 65536, 16384};
-  resize.roi = {0, 0, 0, 0, 1, 1, 1, 1};
-  const ValueId x = net.op("resize", resize, {net.input("x", {1, 1024, 1, 1})});
+  const ValueId x = repeat(net, {1, 1024, 1, 1}, {1, 1024, 65536, 16384});
   net.output(net.op("mean", Reduce{ReduceFn::kMean, {2, 3}, true, false, false}, {x}));
   try {
     compile_on("cuda", net, Precision::kFp32);
