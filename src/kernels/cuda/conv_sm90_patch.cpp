@@ -18,8 +18,6 @@ namespace {
 constexpr std::int64_t kStepChannels = 64, kTileChannels = 64;
 /// Bytes of a pixel in shared memory, and of an element.
 constexpr int kRow = 128, kElement = 2;
-/// What all multiprocessors take at once, two blocks each, or a little more.
-constexpr std::int64_t kFewBlocks = 288;
 /// Columns of a product: those that device/ptx_sm90.cuh has.
 constexpr std::array kPixels = {32, 64, 112, 128, 192, 224, 240};
 
@@ -48,9 +46,9 @@ Reach reach(const ConvSm90Problem& problem, std::size_t axis) {
 }
 
 bool takes(const ConvSm90Problem& problem) {
-  return size_of(problem.dtype) == kElement && problem.taps() <= device::kMaxPatchTaps &&
-         problem.stride[0] == problem.stride[1] && problem.stride[0] <= 8 &&
-         problem.pixels() <= std::int64_t{1} << 30;
+  return size_of(problem.dtype) == kElement && problem.taps() > 1 &&
+         problem.taps() <= device::kMaxPatchTaps && problem.stride[0] == problem.stride[1] &&
+         problem.stride[0] <= 8 && problem.pixels() <= std::int64_t{1} << 30;
 }
 
 }  // namespace
@@ -118,8 +116,6 @@ std::vector<PatchTile> patch_tiles(const ConvSm90Problem& problem, int staged) {
     const auto add = [&](int warpgroups, int split) {
       const PatchTile tile{rows, columns, pixels, warpgroups, split};
       const PatchGeometry geometry = patch_geometry(problem, tile, staged);
-      // One tap has no halo to share: it is for the narrow tiles of small images.
-      if (problem.taps() == 1 && !(geometry.whole && geometry.tiles * split <= kFewBlocks)) return;
       if (geometry.possible() && (warpgroups == 1 || geometry.tiles > 1)) tiles.push_back(tile);
     };
     for (const int split : {1, 2, 4, 8}) {

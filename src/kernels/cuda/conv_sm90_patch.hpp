@@ -36,8 +36,9 @@ struct PatchGeometry {
 };
 PatchGeometry patch_geometry(const ConvSm90Problem& problem, const PatchTile& tile, int staged);
 
-/// All that can run the problem; none where its types or filter do not fit. Of one tap, only those
-/// of small images: else conv_sm90's tiles are better. `staged` as for conv_sm90_tiles.
+/// All that can run the problem; none where its types or filter do not fit, or where one tap is all
+/// (then there is no halo to share, and conv_sm90's tiles are better). `staged` as for
+/// conv_sm90_tiles.
 std::vector<PatchTile> patch_tiles(const ConvSm90Problem& problem, int staged);
 /// Estimated time in the kernel, microseconds.
 double patch_us(const ConvSm90Problem& problem, const PatchTile& tile, int staged,
