@@ -292,7 +292,7 @@ struct Pixel {
   __device__ __forceinline__ Pixel(const ConvSm90Parameters& p, int pixel)
       : exists(pixel < p.pixels) {
     if (!exists) pixel = 0;
-    n = pixel / p.y.pixels;
+    n = pixel < p.y.pixels ? 0 : pixel / p.y.pixels;  // a division is long where nothing hides it
     at = pixel - n * p.y.pixels;
   }
 };
