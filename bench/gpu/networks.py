@@ -29,9 +29,7 @@ def generated():
         for batch in BATCHES:
             yield case(name, batch)
     for name in ("mobilenet_v2", "efficientnet_b0", "unet", "vgg16"):
-        yield case(name, 1)
-    for batch in BATCHES[1:]:
-        for name in ("mobilenet_v2", "efficientnet_b0", "unet", "vgg16"):
+        for batch in BATCHES:
             yield case(name, batch)
 
 
@@ -55,7 +53,7 @@ def main():
     parser.add_argument("--models", nargs="*", default=[], help="folders with .onnx files")
     args = parser.parse_args()
     cases = [*generated(), *from_folders(args.models), *other_precisions()]
-    return suite.run("Networks on a GPU", "network", cases, args, model_io=True)
+    return suite.run("Networks on a GPU", "network", cases, args, model_io=True, fusions=True)
 
 
 if __name__ == "__main__":

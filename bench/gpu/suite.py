@@ -18,9 +18,10 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "networks")]
 import peer  # noqa: E402
 
 ROOT = HERE.parent.parent
-HEAD = ["| {what} | N | precision | backend | launches (model i/o) | Braze us | model i/o us | "
-        "cuDNN fused us | ratio | eager us | ratio | floor us, by launch | error (cuDNN fused) |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+HEAD = ["| {what} | N | precision | backend | launches (model i/o) | Braze us | not joined us | "
+        "model i/o us | cuDNN fused us | ratio | eager us | ratio | floor us, by launch | "
+        "error (cuDNN fused) |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
 
 
 class Worker:
@@ -107,7 +108,7 @@ def line(case, row):
     title = f"| {case['name']} | {case['batch']} | {case['precision']} | {case['backend']} |"
     if "failed" in row:
         reason = " ".join(row["failed"].split()).replace("|", "/")
-        return f"{title} | | | | | | | | {reason[:300]} |"
+        return f"{title} | | | | | | | | | {reason[:300]} |"
     us, launches, errors = row["us"], row["launches"], row["errors"]
     counts = str(launches["braze"])
     if "braze, model i/o" in launches:
@@ -115,7 +116,8 @@ def line(case, row):
     if row["reference"]:
         counts += f", {row['reference']} by the interpreter"
     floors = ", ".join(text(row.get(key)) for key in ("floor_us", "launch_floor_us"))
-    return (f"{title} {counts} | {text(us['braze'])} | {text(us.get('braze, model i/o'))} | "
+    return (f"{title} {counts} | {text(us['braze'])} | {text(us.get('braze, epilogue'))} | "
+            f"{text(us.get('braze, model i/o'))} | "
             f"{text(us['cudnn fused'])} | {us['braze'] / us['cudnn fused']:.2f} | "
             f"{text(us['eager'])} | {us['braze'] / us['eager']:.2f} | {floors.strip(', ')} | "
             f"{errors['braze']:.1e} ({errors['cudnn fused 0']:.1e}) |")
