@@ -2,8 +2,9 @@
 """Whole networks on the CPU: Braze beside ONNX Runtime and OpenVINO, where that is installed;
 answers compared first, times in turns. Braze runs joined (--fusion full) and with epilogues only.
 
-Networks come from --models (every .onnx in those folders) and from PyPI's rapidocr. The table goes
-to stdout and, with the command, the date and the machine, to --output.
+Networks come from --models (every .onnx in those folders) and from PyPI's rapidocr; with
+--generated, instead, well-known ones and chains of convolutions with seeded weights, at batch 1. The
+table goes to stdout and, with the command, the date and the machine, to --output.
 """
 import argparse
 import datetime
@@ -12,11 +13,14 @@ import math
 import pathlib
 import shlex
 import sys
+import tempfile
 
 import onnxruntime
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "networks")]
+import chain_models  # noqa: E402
+import generate  # noqa: E402
 import peer  # noqa: E402
 
 ROOT = HERE.parent.parent
@@ -33,6 +37,21 @@ def networks(folders):
     for task, file in peer.ocr_models().items():
         found.append((file.stem, file, OCR_DIMS[task]))
     return found
+
+
+def generated(folder):
+    """The same of networks and chains with seeded weights."""
+    one = {"N": 1}
+    for name in ("resnet50", "mobilenet_v2", "efficientnet_b0"):
+        yield name, generate.write(name, folder), one
+    for i, chain in enumerate(chain_models.CHIMERA):
+        name = f"Chimera C{i + 1}: {chain_models.name_of(*chain)}"
+        yield name, chain_models.write(
+            name, lambda chain=chain: chain_models.convolutions(*chain), folder), one
+    for block in ((24, 56, 144, 24, 1), (24, 112, 144, 24, 1), *chain_models.MOBILE[1:]):
+        name = chain_models.block_name(*block)
+        yield name, chain_models.write(
+            name, lambda block=block: chain_models.inverted_residual(*block), folder), one
 
 
 def measure(program, file, dims, threads, rounds, iterations):
@@ -87,6 +106,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--braze", default=ROOT / "build/release/bin/braze")
     parser.add_argument("--models", nargs="*", default=[ROOT.parent / "shared" / "models"])
+    parser.add_argument("--generated", action="store_true", help="see above")
     parser.add_argument("--only", help="networks whose name holds this text")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
@@ -100,17 +120,19 @@ def main():
             "| error / range |", "|---|---|---|---|---|---|---|---|---|"]
     print("\n".join(head))
     rows, lines = {}, []
-    for name, file, dims in networks(args.models):
-        if args.only and args.only not in name:
-            continue
-        try:
-            rows[name] = measure(args.braze, file, dims, args.threads, args.rounds,
-                                 args.iterations)
-            lines.append(line(name, rows[name]))
-        except RuntimeError as error:
-            rows[name] = {"failed": str(error)}
-            lines.append(f"| {name} | | | | | | | | {error} |")
-        print(lines[-1], flush=True)
+    with tempfile.TemporaryDirectory(prefix="braze_networks_") as folder:
+        found = generated(pathlib.Path(folder)) if args.generated else networks(args.models)
+        for name, file, dims in found:
+            if args.only and args.only not in name:
+                continue
+            try:
+                rows[name] = measure(args.braze, file, dims, args.threads, args.rounds,
+                                     args.iterations)
+                lines.append(line(name, rows[name]))
+            except RuntimeError as error:
+                rows[name] = {"failed": str(error)}
+                lines.append(f"| {name} | | | | | | | | {error} |")
+            print(lines[-1], flush=True)
 
     means = {name: mean for name in PEERS if (mean := mean_of(rows, name))}
     summary = [f"Geometric mean over {name} ({m['networks']} networks): {m['mean']:.3f}, worst "
