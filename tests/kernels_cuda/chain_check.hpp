@@ -61,9 +61,10 @@ inline Row chain_row(const ChainCase& of) {
   return tensor ? chain_sm80() : chain_portable();
 }
 
-/// Runs what lies between the nodes `first` and `last` as one kernel, with some of its candidates.
-inline void check_chain(ExactNet& net, const std::string& first, const std::string& last,
-                        const ChainCase& of, const Compare& compare = nullptr) {
+/// Runs what lies between the nodes `first` and `last` as one kernel of a family, with some of its
+/// candidates.
+inline void check_group(ExactNet& net, const std::string& first, const std::string& last,
+                        const ChainCase& of, const Row& row, const Compare& compare = nullptr) {
   const std::vector<Tensor> inputs = net.exact_inputs();
   const std::vector<Tensor> all = interpret_all(net.graph, inputs);
   std::map<std::string, Tensor> wanted;
@@ -72,7 +73,6 @@ inline void check_chain(ExactNet& net, const std::string& first, const std::stri
   Plan plan = plan_of_parts(net.graph, of.dtype, of.sm);
   plan.device.tf32 = of.tf32;
   const Group group = chain_group(plan, first, last);
-  const Row row = chain_row(of);
   const Support support = row.family.joins(plan.graph, group, plan.device);
   ASSERT_TRUE(support.ok) << support.rule << ": " << support.reason << "\n" << print(plan);
   std::vector<Candidate> candidates = row.family.candidates(plan.graph, group, plan.device);
@@ -109,6 +109,12 @@ inline void check_chain(ExactNet& net, const std::string& first, const std::stri
       FAIL() << text << "seed " << of.seed << "\n" << print(plan);
     }
   }
+}
+
+/// The same with the family of chains that is for the case.
+inline void check_chain(ExactNet& net, const std::string& first, const std::string& last,
+                        const ChainCase& of, const Compare& compare = nullptr) {
+  check_group(net, first, last, of, chain_row(of), compare);
 }
 
 }  // namespace braze::cuda::testing

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kernels_cuda/conv_cases.hpp"
+#include "kernels_cuda/nvrtc_for.hpp"
 
 namespace braze::cuda::testing {
 namespace {
@@ -58,6 +59,37 @@ TEST_F(ConvSm90, EveryCandidateOfOneStepWithAResidual) {
   c.after = 2;
   check(c);
   check(conv({1, 64, 7, 6}, 64, {3, 3}));
+}
+
+/// What is emitted, but for the numbers of the tile.
+std::string form_of(const std::string& source) {
+  std::string form = source.substr(source.rfind("conv_"));
+  std::erase_if(form, [](unsigned char c) { return std::isdigit(c) != 0; });
+  return form + (source.find("load_staged") != std::string::npos ? " staged" : "");
+}
+
+TEST(ConvSm90Sources, EveryFormCompiles) {
+  std::string why;
+  const std::shared_ptr<const Nvrtc> nvrtc = nvrtc_for(90, why);
+  if (nvrtc == nullptr) GTEST_SKIP() << why;
+  std::map<std::string, std::string> forms;
+  for (const std::int64_t kernel : {1, 3}) {
+    for (const int after : {1, 2}) {
+      for (const std::int64_t images : {1, 64}) {
+        ConvCase c;
+        c.x = {images, 256, 14, 14}, c.outputs = 256;
+        c.kernel = {kernel, kernel}, c.begin = c.end = {kernel / 2, kernel / 2};
+        c.after = after;
+        for (const Kernel& one : conv_twin(c).kernels(conv_sm90(), cuda_device(90)))
+          forms.emplace(form_of(one.source), one.source);
+      }
+    }
+  }
+  EXPECT_GE(forms.size(), 8U);  // im2col and patches, whole and not, with and without a residual
+  std::vector<std::string> sources;
+  for (const auto& [form, source] : forms) sources.push_back(source);
+  NvrtcCompiler compiler(nvrtc, 90, device_headers());
+  EXPECT_EQ(compiler.compile(sources).size(), sources.size());
 }
 
 TEST_F(ConvSm90, NarrowChannels) {

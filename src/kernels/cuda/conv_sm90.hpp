@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "kernels/cuda/kernel.hpp"
@@ -23,6 +24,9 @@ struct ConvSm90Problem {
   std::int64_t batch = 1, channels = 1, outputs = 1;
   std::int64_t in[2] = {1, 1}, out[2] = {1, 1}, kernel[2] = {1, 1};
   std::int64_t stride[2] = {1, 1}, dilation[2] = {1, 1}, pad[2] = {0, 0};
+  // Of a second convolution whose result is added.
+  std::int64_t more_steps = 0;
+  double more_flops = 0;
 
   [[nodiscard]] std::int64_t taps() const { return kernel[0] * kernel[1]; }
   [[nodiscard]] std::int64_t pixels() const { return batch * out[0] * out[1]; }
@@ -34,7 +38,23 @@ struct ConvSm90Problem {
   [[nodiscard]] int step_bytes() const;
   [[nodiscard]] std::int64_t step_channels() const;
   [[nodiscard]] std::int64_t channel_blocks() const;
-  [[nodiscard]] std::int64_t steps() const { return taps() * channel_blocks(); }
+  [[nodiscard]] std::int64_t steps() const { return taps() * channel_blocks() + more_steps; }
+};
+
+/// A convolution that adds to a sum; `pitch` are elements from pixel to pixel of its input.
+struct ConvSm90Term {
+  const Node* node = nullptr;
+  ConvSm90Problem problem;
+  std::int64_t pitch = 0;
+};
+/// One convolution, or the sum of two whose results have one shape and whose steps are equally
+/// long.
+struct ConvSm90Sum {
+  std::vector<ConvSm90Term> terms;
+  Group::Member finish;  // what follows the sum
+
+  /// The first term's, with the steps of all.
+  [[nodiscard]] ConvSm90Problem problem() const;
 };
 
 /// Of an anchor that the family supports.
@@ -46,7 +66,10 @@ struct WeightStrides {
 };
 WeightStrides weight_strides(const ConvSm90Problem& problem, const Node& node);
 
-/// The bias as fp32, zeros where there is none, for `channels` or a multiple of them.
+/// The bias as fp32, zeros where there is none, for `channels` or a multiple of them; of several,
+/// their sum.
+Address pack_biases(const Plan& plan, const std::vector<ValueId>& biases, std::int64_t channels,
+                    Kernel& kernel);
 Address pack_bias(const Plan& plan, ValueId bias, std::int64_t channels, Kernel& kernel);
 
 /// What a cluster of `split` blocks, which share the steps of the sum, works on at a time.
@@ -76,8 +99,23 @@ bool fits_whole(const ConvSm90Problem& problem, const ConvSm90TileShape& tile, i
 double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
                     const Device& device);
 
-/// The kernel. `pitch` are elements from pixel to pixel of the input.
+Candidate candidate_of(const ConvSm90TileShape& tile);
+ConvSm90TileShape tile_of(const Candidate& candidate);
+/// Work of a kernel on so many blocks that takes `us` where memory does not bound it.
+Work conv_sm90_work(const Graph& graph, const Group& group, const ConvSm90Problem& problem,
+                    double us, std::int64_t blocks, const Device& device);
+Work conv_sm90_work(const Graph& graph, const Group& group, const ConvSm90Problem& problem,
+                    const ConvSm90TileShape& tile, const Device& device);
+
+/// What the family supports; elements from pixel to pixel of an input that the TMA can read, or
+/// nothing.
+Support supports_conv_sm90(const Graph& graph, const Node& node, const Device& device);
+std::optional<std::int64_t> readable_pitch(const Plan& plan, ValueId id);
+/// Bytes of an element of the widest operand of the epilogue that is as large as the result: 0
+/// without one.
+int staged_bytes(const Graph& graph, const Group::Member& member, bool converts);
+
 Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90TileShape& tile,
-                    std::int64_t pitch);
+                    const ConvSm90Sum& sum);
 
 }  // namespace braze::cuda

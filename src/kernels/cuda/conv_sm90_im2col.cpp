@@ -31,28 +31,41 @@ std::int64_t output_of(std::int64_t column) {
 }
 
 /// Weights in the order [column][tap][channel], channels and columns padded with zeros to whole
-/// steps and groups of 32.
-std::vector<std::byte> pack(const ConvSm90Problem& problem, const Node& node,
-                            const Tensor& weights) {
+/// steps and groups of 32; columns are `width` channels long, these begin at `first`.
+void pack(const ConvSm90Problem& problem, const Node& node, const Tensor& weights,
+          std::int64_t first, std::int64_t width, std::vector<std::byte>& bytes) {
   const WeightStrides strides = weight_strides(problem, node);
   const std::size_t size = size_of(problem.dtype);
   const std::int64_t padded = problem.channel_blocks() * problem.step_channels();
   const std::int64_t columns = padded_outputs(problem);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(columns * problem.taps() * padded) * size);
   const auto* from = static_cast<const std::byte*>(weights.data());
   for (std::int64_t column = 0; column < columns; ++column) {
     const std::int64_t k = output_of(column);
     if (k >= problem.outputs) continue;
     for (std::int64_t t = 0; t < problem.taps(); ++t) {
       std::byte* row =
-          bytes.data() + static_cast<std::size_t>((column * problem.taps() + t) * padded) * size;
+          bytes.data() + static_cast<std::size_t>(column * width + first + t * padded) * size;
       for (std::int64_t c = 0; c < problem.channels; ++c) {
         const auto at = static_cast<std::size_t>(k * strides.output + c * strides.channel + t);
         std::memcpy(row + static_cast<std::size_t>(c) * size, from + at * size, size);
       }
     }
   }
-  if (problem.dtype == DType::kFloat32) {
+}
+
+/// Those of all inputs of the sum.
+std::vector<std::byte> pack_all(const Plan& plan, const ConvSm90Sum& sum) {
+  const ConvSm90Problem all = sum.problem();
+  const std::int64_t width = all.steps() * all.step_channels();
+  std::vector<std::byte> bytes(static_cast<std::size_t>(padded_outputs(all) * width) *
+                               size_of(all.dtype));
+  std::int64_t first = 0;
+  for (const ConvSm90Term& term : sum.terms) {
+    pack(term.problem, *term.node, *plan.graph.value(term.node->input(1)).constant, first, width,
+         bytes);
+    first += term.problem.steps() * all.step_channels();
+  }
+  if (all.dtype == DType::kFloat32) {
     for (std::size_t at = 0; at < bytes.size(); at += 4) {
       std::uint32_t bits = 0;
       std::memcpy(&bits, &bytes[at], 4);
@@ -96,6 +109,19 @@ TensorMap activations_map(const ConvSm90Problem& problem, const ConvSm90TileShap
   return map;
 }
 
+device::ConvSm90Source source_of(const ConvSm90Problem& problem) {
+  device::ConvSm90Source source{};
+  source.channel_blocks = static_cast<int>(problem.channel_blocks());
+  source.filter_width = static_cast<int>(problem.kernel[1]);
+  source.stride_y = static_cast<int>(problem.stride[0]);
+  source.stride_x = static_cast<int>(problem.stride[1]);
+  source.dilation_y = static_cast<int>(problem.dilation[0]);
+  source.dilation_x = static_cast<int>(problem.dilation[1]);
+  source.corner_y = static_cast<int>(-problem.pad[0]);
+  source.corner_x = static_cast<int>(-problem.pad[1]);
+  return source;
+}
+
 TensorMap weights_map(const ConvSm90Problem& problem, const ConvSm90TileShape& tile) {
   const std::int64_t width = problem.steps() * problem.step_channels();
   TensorMap map;
@@ -134,28 +160,21 @@ TensorMap staged_map(const ConvSm90Problem& problem, const ConvSm90TileShape& ti
 }  // namespace
 
 Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90TileShape& tile,
-                    std::int64_t pitch) {
+                    const ConvSm90Sum& sum) {
   const Group& group = kernel.group;
-  const Node& node = cpu::anchor_of(plan.graph, group);
-  const Group::Member& member = group.members.front();
-  const ConvSm90Problem problem = conv_sm90_problem(plan.graph, node);
-  const std::int64_t tiles = tile_count(problem, tile);
+  const ConvSm90Problem problem = sum.problem();
+  const ConvSm90Term& first = sum.terms.front();
   Kernel result;
   device::ConvSm90Parameters p{};
-  p.y = output_parameters(plan, member.result);
+  p.y = output_parameters(plan, sum.finish.result);
   p.pixels = static_cast<int>(problem.pixels());
   p.width = static_cast<int>(problem.out[1]);
-  p.tiles = static_cast<int>(tiles);
+  p.tiles = static_cast<int>(tile_count(problem, tile));
   p.channel_tiles = static_cast<int>(ceil_div(problem.outputs, tile.channels));
   p.steps = static_cast<int>(problem.steps());
-  p.channel_blocks = static_cast<int>(problem.channel_blocks());
-  p.filter_width = static_cast<int>(problem.kernel[1]);
-  p.stride_y = static_cast<int>(problem.stride[0]);
-  p.stride_x = static_cast<int>(problem.stride[1]);
-  p.dilation_y = static_cast<int>(problem.dilation[0]);
-  p.dilation_x = static_cast<int>(problem.dilation[1]);
-  p.corner_y = static_cast<int>(-problem.pad[0]);
-  p.corner_x = static_cast<int>(-problem.pad[1]);
+  p.first_steps = static_cast<int>(first.problem.steps());
+  p.source = source_of(first.problem);
+  p.other = source_of(sum.terms.back().problem);
 
   const auto shared_with = [&](int staged) {
     return device::ConvSm90Shared{tile.pixels, tile.channels,      problem.step_bytes(),
@@ -164,10 +183,17 @@ Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90Ti
   EpilogueEmitter epilogue(plan, kernel, result, 8);
   epilogue.stage_operand(
       [&](DType dtype) { return shared_with(static_cast<int>(size_of(dtype))).chunk_row; });
-  const ValueId bias = node.input(2);
-  const bool begins_with_bias = bias == kNoValue || plan.graph.value(bias).is_constant();
-  if (!begins_with_bias) epilogue.add_bias(bias);
-  epilogue.add_steps(member);
+  std::vector<ValueId> begins_with;  // constant biases
+  for (const ConvSm90Term& term : sum.terms) {
+    const ValueId bias = term.node->input(2);
+    if (bias == kNoValue) continue;
+    if (plan.graph.value(bias).is_constant()) {
+      begins_with.push_back(bias);
+    } else {
+      epilogue.add_bias(bias);
+    }
+  }
+  epilogue.add_steps(sum.finish);
   p.e = epilogue.parameters();
   const std::optional<StagedOperand>& staged = epilogue.staged();
   const device::ConvSm90Shared shared =
@@ -175,34 +201,42 @@ Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90Ti
 
   Parameters parameters(p);
   parameters.point(p.y.data, {Address::Of::kOutput, 0, 0});
-  Address bias_at =
-      pack_bias(plan, begins_with_bias ? bias : kNoValue, p.channel_tiles * tile.channels, result);
+  const Address bias_at = pack_biases(plan, begins_with, p.channel_tiles * tile.channels, result);
   deal(result.constants[static_cast<std::size_t>(bias_at.index)]);
   parameters.point(p.bias, bias_at);
   epilogue.point(parameters, p.e);
-  TensorMap activations = activations_map(problem, tile, pitch);
-  activations.at = parameters.offset_of(&p.activations);
-  activations.address = address_of(plan, group, node.input(0), result);
+  const auto add_input = [&](const ConvSm90Term& term, const device::EncodedTensorMap* at) {
+    TensorMap map = activations_map(term.problem, tile, term.pitch);
+    map.at = parameters.offset_of(at);
+    map.address = address_of(plan, group, term.node->input(0), result);
+    result.maps.push_back(std::move(map));
+  };
+  add_input(first, &p.activations);
+  if (sum.terms.size() > 1) add_input(sum.terms.back(), &p.others);
   TensorMap weights = weights_map(problem, tile);
   weights.at = parameters.offset_of(&p.weights);
-  weights.address =
-      add_constant(result, pack(problem, node, *plan.graph.value(node.input(1)).constant));
-  result.maps = {std::move(activations), std::move(weights)};
+  weights.address = add_constant(result, pack_all(plan, sum));
+  result.maps.push_back(std::move(weights));
   if (staged) {
     result.maps.push_back(staged_map(problem, tile, shared, *staged));
     result.maps.back().at = parameters.offset_of(&p.staged);
   }
   parameters.move_to(result);
 
-  const DType stored = plan.graph.value(member.result).dtype;
+  const DType stored = plan.graph.value(sum.finish.result).dtype;
   const bool whole = fits_whole(problem, tile, shared.staged, plan.device);
   const std::string_view name = whole ? "conv_sm90_whole" : "conv_sm90";
+  std::string other;
+  if (sum.terms.size() > 1) {
+    other = sum.terms.back().problem.pointwise() ? ", ConvSm90Input::kTiled"
+                                                 : ", ConvSm90Input::kIm2col";
+  }
   const std::string call =
-      fmt::format("{}<ConvSm90Tile<{}, {}, {}, {}, {}, {}, {}, {}>, Epilogue, {}, Store::{}>", name,
-                  problem.dtype == DType::kFloat32 ? "tf32" : device_type(problem.dtype),
+      fmt::format("{}<ConvSm90Tile<{}, {}, {}, {}, {}, {}, {}, {}{}>, Epilogue, {}, Store::{}>",
+                  name, problem.dtype == DType::kFloat32 ? "tf32" : device_type(problem.dtype),
                   tile.pixels, tile.channels, problem.step_bytes(), tile.split, tile.blocks_per_sm,
-                  shared.staged, !problem.pointwise(), device_type(stored),
-                  takes_vectors(plan, member.result, 8) ? "kVector" : "kEach");
+                  shared.staged, !first.problem.pointwise(), other, device_type(stored),
+                  takes_vectors(plan, sum.finish.result, 8) ? "kVector" : "kEach");
   emit(result, name, {fmt::format("{}.cuh", name)}, epilogue.source(), "ConvSm90Parameters", call,
        whole ? tile.math_threads() : tile.threads(staged.has_value()), tile.blocks_per_sm);
 

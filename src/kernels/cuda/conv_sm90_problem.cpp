@@ -1,11 +1,125 @@
+// What conv_sm90 is asked for, and what it takes.
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstddef>
+#include <cstring>
+#include <limits>
+#include <optional>
 
 #include "graph/window.hpp"
 #include "kernels/cuda/conv_problem.hpp"
 #include "kernels/cuda/conv_sm90.hpp"
 #include "kernels/cuda/emit.hpp"
+#include "plan/stages.hpp"
 
 namespace braze::cuda {
+namespace {
+
+/// What the TMA takes (CUDA driver API, cuTensorMapEncodeIm2col): steps up to 8, corners of the
+/// box of pixels in 8 bits with sign, offsets of taps in 8 bits.
+Support supports_window(const ConvSm90Problem& problem) {
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    if (problem.stride[axis] > 8)
+      return Support::no("stride", fmt::format("stride {}; at most 8", problem.stride[axis]));
+    const std::int64_t last =
+        (problem.out[axis] - 1) * problem.stride[axis] - problem.pad[axis] - (problem.in[axis] - 1);
+    const std::int64_t reach = (problem.kernel[axis] - 1) * problem.dilation[axis];
+    if (problem.pad[axis] > 128 || last < -128 || last > 127 || reach > 255)
+      return Support::no("window", fmt::format("the filter reaches {} pixels with {} of padding; "
+                                               "at most 127 and 128",
+                                               reach, problem.pad[axis]));
+  }
+  return Support::yes();
+}
+
+/// c of a Gemm as a bias: nothing, or one value for each column.
+bool is_bias(const Graph& graph, const Node& node, std::int64_t columns) {
+  const ValueId c = node.input(2);
+  if (c == kNoValue) return true;
+  const Shape& shape = graph.value(c).shape;
+  return !shape.empty() && shape.back() == columns && element_count(shape) == columns;
+}
+
+Support supports_product(const Graph& graph, const Node& node) {
+  const Shape& a = graph.value(node.input(0)).shape;
+  const Shape& b = graph.value(node.input(1)).shape;
+  if (a.size() != 2 || b.size() != 2)
+    return Support::no("rank", "only products of matrices of rank 2");
+  if (const auto* gemm = node.as<Gemm>()) {
+    if (gemm->trans_a) return Support::no("transposed", "reads the first matrix by rows");
+    if (gemm->alpha != 1 || gemm->beta != 1) return Support::no("scale", "alpha and beta are 1");
+    if (!is_bias(graph, node, b[gemm->trans_b ? 0 : 1]))
+      return Support::no("addend", "adds a vector along columns only");
+  }
+  return Support::yes();
+}
+
+}  // namespace
+
+Support supports_conv_sm90(const Graph& graph, const Node& node, const Device& device) {
+  if (device.sm != 90) return Support::no("device", "needs sm_90");
+  const bool conv = node.kind() == OpKind::kConv;
+  if (!conv && node.kind() != OpKind::kMatMul && node.kind() != OpKind::kGemm)
+    return Support::no("operator", "runs Conv, MatMul and Gemm only");
+  const Value& x = graph.value(node.input(0));
+  const Value& w = graph.value(node.input(1));
+  if (x.dtype != DType::kFloat16 && x.dtype != DType::kBFloat16 &&
+      !(x.dtype == DType::kFloat32 && device.tf32)) {
+    return Support::no("dtype", fmt::format("{} is {}; takes float16, bfloat16, and float where "
+                                            "products may be rounded to tf32",
+                                            x.name, to_string(x.dtype)));
+  }
+  if (!w.is_constant() || w.dtype != x.dtype)
+    return Support::no("weights",
+                       fmt::format("{} is not a constant {}", w.name, to_string(x.dtype)));
+  if (element_count(x.shape) == 0 || element_count(w.shape) == 0 ||
+      element_count(graph.value(node.output()).shape) == 0)
+    return Support::no("empty", "an operand or the result has no elements");
+  if (conv) {
+    if (const Support general = supports_conv(graph, node); !general.ok) return general;
+    if (x.shape.size() > 4)
+      return Support::no("rank", fmt::format("input {}; 1 or 2 spatial axes", to_string(x.shape)));
+    if (node.as<Conv>()->group != 1)
+      return Support::no("groups", fmt::format("{} groups", node.as<Conv>()->group));
+  } else if (const Support product = supports_product(graph, node); !product.ok) {
+    return product;
+  }
+  const ConvSm90Problem problem = conv_sm90_problem(graph, node);
+  const auto size = static_cast<std::int64_t>(size_of(x.dtype));
+  if (problem.channels * size % 16 != 0)
+    return Support::no("channels", fmt::format("{} channels of {}; takes multiples of 16 bytes",
+                                               problem.channels, to_string(x.dtype)));
+  if (problem.pixels() > std::numeric_limits<std::int32_t>::max() - 1024 ||
+      problem.outputs > 1 << 24 || problem.steps() > 1 << 20)
+    return Support::no("extent", "too large for 32-bit coordinates");
+  return problem.pointwise() ? Support::yes() : supports_window(problem);
+}
+
+int staged_bytes(const Graph& graph, const Group::Member& member, bool converts) {
+  std::size_t bytes = 0;
+  for (const EpilogueStep& step : member.epilogue.steps) {
+    if (step.cast || step.unary) continue;
+    const Value& operand = graph.value(step.operand);
+    // What a kernel converts while it loads may be fp32.
+    if (!operand.is_constant() && operand.shape == graph.value(member.result).shape)
+      bytes = std::max(bytes, converts ? sizeof(float) : size_of(operand.dtype));
+  }
+  return static_cast<int>(bytes);
+}
+
+std::optional<std::int64_t> readable_pitch(const Plan& plan, ValueId id) {
+  const Value& value = plan.graph.value(id);
+  const Placement& placement = plan.placements[static_cast<std::size_t>(id)];
+  const bool channels_last = placement.layout == Layout::kChannelsLast;
+  if (!channels_last && value.shape.size() > 2 && !is_layout_neutral(value)) return std::nullopt;
+  const std::int64_t pitch = channels_last ? placement.pitch : value.shape[1];
+  if (pitch * static_cast<std::int64_t>(size_of(value.dtype)) % 16 != 0 ||
+      placement.offset % 16 != 0)
+    return std::nullopt;
+  return pitch;
+}
+
 bool ConvSm90Problem::pointwise() const {
   for (std::size_t axis = 0; axis < 2; ++axis) {
     if (kernel[axis] != 1 || stride[axis] != 1 || pad[axis] != 0 || in[axis] != out[axis])
@@ -16,7 +130,8 @@ bool ConvSm90Problem::pointwise() const {
 
 double ConvSm90Problem::flops() const {
   return 2.0 * static_cast<double>(pixels()) * static_cast<double>(outputs) *
-         static_cast<double>(channels * taps());
+             static_cast<double>(channels * taps()) +
+         more_flops;
 }
 
 int ConvSm90Problem::step_bytes() const {
@@ -60,6 +175,15 @@ ConvSm90Problem conv_sm90_problem(const Graph& graph, const Node& node) {
   return problem;
 }
 
+ConvSm90Problem ConvSm90Sum::problem() const {
+  ConvSm90Problem all = terms.front().problem;
+  for (std::size_t i = 1; i < terms.size(); ++i) {
+    all.more_steps += terms[i].problem.steps();
+    all.more_flops += terms[i].problem.flops();
+  }
+  return all;
+}
+
 WeightStrides weight_strides(const ConvSm90Problem& problem, const Node& node) {
   const auto* gemm = node.as<Gemm>();
   if (node.kind() == OpKind::kMatMul || (gemm != nullptr && !gemm->trans_b))
@@ -70,6 +194,25 @@ WeightStrides weight_strides(const ConvSm90Problem& problem, const Node& node) {
 Address pack_bias(const Plan& plan, ValueId bias, std::int64_t channels, Kernel& kernel) {
   if (bias != kNoValue) return add_floats(kernel, *plan.graph.value(bias).constant, channels);
   return add_constant(kernel, std::vector<std::byte>(static_cast<std::size_t>(channels) * 4));
+}
+
+Address pack_biases(const Plan& plan, const std::vector<ValueId>& biases, std::int64_t channels,
+                    Kernel& kernel) {
+  const Address sum = pack_bias(plan, biases.empty() ? kNoValue : biases[0], channels, kernel);
+  for (std::size_t i = 1; i < biases.size(); ++i) {
+    Kernel other;
+    const Address at = pack_bias(plan, biases[i], channels, other);
+    std::vector<std::byte>& to = kernel.constants[static_cast<std::size_t>(sum.index)];
+    const std::vector<std::byte>& from = other.constants[static_cast<std::size_t>(at.index)];
+    for (std::size_t byte = 0; byte < to.size(); byte += sizeof(float)) {
+      float a = 0, b = 0;
+      std::memcpy(&a, &to[byte], sizeof a);
+      std::memcpy(&b, &from[byte], sizeof b);
+      a += b;
+      std::memcpy(&to[byte], &a, sizeof a);
+    }
+  }
+  return sum;
 }
 
 }  // namespace braze::cuda

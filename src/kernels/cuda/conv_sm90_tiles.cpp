@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "graph/window.hpp"
+#include "kernels/cpu/group.hpp"
 #include "kernels/cuda/conv_sm90.hpp"
 #include "kernels/cuda/device/conv_sm90_parameters.h"
 
@@ -107,6 +108,39 @@ double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& til
   constexpr double kBegin = 1790;  // until the first operands are there
   const double cycles = kBegin + rounds * steps * step + (1 + 1.45 * (rounds - 1)) * epilogue;
   return cycles / clock * 1e6;
+}
+
+Candidate candidate_of(const ConvSm90TileShape& tile) {
+  return {{{"pixels", tile.pixels},
+           {"channels", tile.channels},
+           {"split", tile.split},
+           {"blocks", tile.blocks_per_sm}}};
+}
+
+ConvSm90TileShape tile_of(const Candidate& candidate) {
+  const auto get = [&](const char* name) { return static_cast<int>(candidate.get(name, 1)); };
+  return {get("pixels"), get("channels"), get("split"), get("blocks")};
+}
+
+Work conv_sm90_work(const Graph& graph, const Group& group, const ConvSm90Problem& problem,
+                    double us, std::int64_t blocks, const Device& device) {
+  const double peak = problem.dtype == DType::kFloat32 ? device.flops_tf32 : device.flops_fp16;
+  Work work = cpu::streaming_work(graph, group, problem.flops(), 1);
+  // Memory and the rest overlap, but not wholly: of candidates that memory bounds, too, the faster
+  // one is to be seen.
+  const double bandwidth =
+      work.dram_bytes < device.cache_bytes ? device.cache_bandwidth : device.dram_bandwidth;
+  const double memory_us = work.dram_bytes / bandwidth * 1e6;
+  const double all_us = std::max(memory_us, us) + 0.1 * std::min(memory_us, us);
+  work.efficiency = problem.flops() / (all_us * 1e-6 * peak);
+  work.units = static_cast<double>(blocks);
+  return work;
+}
+
+Work conv_sm90_work(const Graph& graph, const Group& group, const ConvSm90Problem& problem,
+                    const ConvSm90TileShape& tile, const Device& device) {
+  return conv_sm90_work(graph, group, problem, conv_sm90_us(problem, tile, device),
+                        block_count(problem, tile, device), device);
 }
 
 }  // namespace braze::cuda

@@ -31,6 +31,7 @@ const std::vector<Row>& rows() {
       resize(),
       conv_transpose(),
       squeeze_excite(),
+      conv_sum_sm90(),
       chain_sm90(),
       chain_sm80(),
       chain_portable(),

@@ -9,6 +9,8 @@
 // first weights. A further warp loads an operand of the epilogue (a residual) in the same way, in
 // chunks of channels.
 //
+// A second input, of another convolution, adds steps to the same sum.
+//
 // A cluster of kSplit blocks shares a tile's sum: each does a part of the steps, then they send
 // each other their accumulators, and each finishes a part of the tile's pixels.
 #pragma once
@@ -19,13 +21,18 @@
 
 namespace braze::device {
 
+/// How an input is read.
+enum class ConvSm90Input { kNone, kTiled, kIm2col };
+
 template <class ElementType, int kTilePixels, int kTileChannels, int kBytes, int kSplitBlocks,
-          int kBlocksTogether, int kStagedBytes, bool kByIm2col>
+          int kBlocksTogether, int kStagedBytes, bool kByIm2col,
+          ConvSm90Input kSecondInput = ConvSm90Input::kNone>
 struct ConvSm90Tile {
   using Element = ElementType;  // half, bfloat16, tf32
   static constexpr int kPixels = kTilePixels, kChannels = kTileChannels, kRowBytes = kBytes;
   static constexpr int kSplit = kSplitBlocks;
   static constexpr bool kIm2col = kByIm2col;
+  static constexpr ConvSm90Input kOther = kSecondInput;
   static constexpr ConvSm90Shared kShared{kPixels, kChannels,       kRowBytes,
                                           kSplit,  kBlocksTogether, kStagedBytes};
   static constexpr int kStages = kShared.stages;
@@ -99,6 +106,53 @@ struct ConvSm90Part {
   }
 };
 
+/// Where the steps of a tile read one of its inputs.
+template <class Tile, bool kIm2col>
+struct ConvSm90Walk {
+  const ConvSm90Source& source;
+  const EncodedTensorMap& map;
+  int pixel, n, x, y;       // the tile's first, of all images; where it is read
+  int block, tap_x, tap_y;  // of the next step
+
+  __device__ __forceinline__ ConvSm90Walk(const ConvSm90Source& from, const EncodedTensorMap& input,
+                                          const ConvSm90Parameters& p, int first_pixel, int step)
+      : source(from), map(input), pixel(first_pixel) {
+    n = pixel < p.y.pixels ? 0 : pixel / p.y.pixels;
+    const int rest = pixel - n * p.y.pixels, row = rest / p.width;
+    x = (rest - row * p.width) * source.stride_x + source.corner_x;
+    y = row * source.stride_y + source.corner_y;
+    place(step);
+  }
+  __device__ __forceinline__ void place(int step) {
+    block = step;
+    if constexpr (kIm2col) {
+      const int tap = step / source.channel_blocks;
+      block -= tap * source.channel_blocks;
+      tap_y = tap / source.filter_width;
+      tap_x = tap - tap_y * source.filter_width;
+    }
+  }
+  __device__ __forceinline__ void next() {
+    ++block;
+    if constexpr (kIm2col) {
+      if (block < source.channel_blocks) return;
+      block = 0;
+      if (++tap_x == source.filter_width) tap_x = 0, ++tap_y;
+    }
+  }
+  __device__ __forceinline__ void load(unsigned char* to, Barrier* full) const {
+    if constexpr (kIm2col) {
+      tma_load_im2col(to, &map, full, block * Tile::kStepChannels, x, y, n,
+                      tap_x * source.dilation_x, tap_y * source.dilation_y);
+    } else {
+      tma_load_2d(to, &map, full, block * Tile::kStepChannels, pixel);
+    }
+  }
+};
+/// Of the second input; of none, nothing is asked of it.
+template <class Tile>
+using ConvSm90OtherWalk = ConvSm90Walk<Tile, Tile::kOther == ConvSm90Input::kIm2col>;
+
 /// Announces a step's bytes and asks for its weights, and in a tile's first step for the bias.
 template <class Tile>
 __device__ __forceinline__ void conv_sm90_load_weights(const ConvSm90Parameters& p,
@@ -120,6 +174,8 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
                                                const ConvSm90Part<Tile>& part) {
   tma_prefetch(&p.weights);
   tma_prefetch(&p.activations);
+  constexpr bool kSum = Tile::kOther != ConvSm90Input::kNone;
+  if constexpr (kSum) tma_prefetch(&p.others);
   // Weights are no kernel's result: the first are asked for before this kernel's turn.
   int early = min(Tile::kStages, part.end - part.begin);
   for (int i = 0; i < early; ++i) {
@@ -134,12 +190,9 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
   for (int tile = part.first_tile; tile < p.tiles; tile += part.stride) {
     const int channel = part.channel(p, tile);
     const int pixel = part.pixel(p, tile);
-    const int n = pixel / p.y.pixels, rest = pixel % p.y.pixels;
-    const int x = rest % p.width * p.stride_x + p.corner_x;
-    const int y = rest / p.width * p.stride_y + p.corner_y;
-    const int tap = part.begin / p.channel_blocks;
-    int block = part.begin % p.channel_blocks;
-    int tap_y = tap / p.filter_width, tap_x = tap % p.filter_width;
+    ConvSm90Walk<Tile, Tile::kIm2col> walk(p.source, p.activations, p, pixel, part.begin);
+    ConvSm90OtherWalk<Tile> other(p.other, p.others, p, pixel,
+                                  kSum ? max(part.begin - p.first_steps, 0) : 0);
     for (int step = part.begin; step < part.end; ++step, ring.next()) {
       if (early > 0) {
         --early;
@@ -148,18 +201,14 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
         conv_sm90_load_weights<Tile>(p, memory, ring.stage, step, step == part.begin, channel);
       }
       unsigned char* const to = memory.activations + ring.stage * Tile::kPixels * Tile::kRowBytes;
-      Barrier* const full = memory.full + ring.stage;
-      if constexpr (Tile::kIm2col) {
-        tma_load_im2col(to, &p.activations, full, block * Tile::kStepChannels, x, y, n,
-                        tap_x * p.dilation_x, tap_y * p.dilation_y);
+      if (!kSum || step < p.first_steps) {
+        walk.load(to, memory.full + ring.stage);
+        walk.next();
       } else {
-        tma_load_2d(to, &p.activations, full, block * Tile::kStepChannels, pixel);
+        other.load(to, memory.full + ring.stage);
+        other.next();
       }
       if (--until_others == 0) launch_dependents();
-      if (++block == p.channel_blocks) {
-        block = 0;
-        if (++tap_x == p.filter_width) tap_x = 0, ++tap_y;
-      }
     }
   }
 }

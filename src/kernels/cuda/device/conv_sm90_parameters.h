@@ -10,8 +10,17 @@ struct alignas(64) EncodedTensorMap {
   unsigned char bytes[128];
 };
 
+/// How a convolution reads its input. The steps of its sum: taps times channel blocks, the blocks
+/// innermost.
+struct ConvSm90Source {
+  int channel_blocks, filter_width;
+  int stride_x, stride_y, dilation_x, dilation_y;
+  int corner_x, corner_y;  // input position of the result's first pixel and the first tap
+};
+
 struct ConvSm90Parameters {
   EncodedTensorMap activations;  // [n, y, x, c] im2col, or [pixel, c] tiled
+  EncodedTensorMap others;       // the same of the second input, of a sum of two convolutions
   EncodedTensorMap weights;      // [output, tap, channel block] tiled
   EncodedTensorMap staged;       // [pixel, channel] tiled: the operand of the epilogue
   const float* bias;             // of all channel tiles
@@ -21,11 +30,9 @@ struct ConvSm90Parameters {
   int width;          // of an image of the result
   int tiles;          // each of a cluster's blocks works on one at a time
   int channel_tiles;  // tile i has output channels i % channel_tiles
-  int steps;          // of the sum: taps times channel blocks, channel blocks innermost
-  int channel_blocks;
-  int filter_width;
-  int stride_x, stride_y, dilation_x, dilation_y;
-  int corner_x, corner_y;  // input position of the result's first pixel and the first tap
+  int steps;          // of the sum, first those of the first input
+  int first_steps;    // these
+  ConvSm90Source source, other;
 };
 
 /// The shared memory of a block that works on `pixels` times `channels` accumulators, in steps of

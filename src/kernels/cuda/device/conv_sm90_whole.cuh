@@ -17,34 +17,30 @@ struct ConvSm90Whole {
   static constexpr int kStride = Tile::kMathThreads / 32;
   const ConvSm90Parameters& p;
   const ConvSm90Memory<Tile>& memory;
+  static constexpr bool kSum = Tile::kOther != ConvSm90Input::kNone;
   int first, begin, steps;
   int channel, pixel, staged_pixel;
-  int n, x, y;              // the tile's first pixel, in the input
-  int block, tap_x, tap_y;  // of the next step
+  ConvSm90Walk<Tile, Tile::kIm2col> walk;
+  ConvSm90OtherWalk<Tile> other;
 
   __device__ __forceinline__ ConvSm90Whole(const ConvSm90Parameters& parameters,
                                            const ConvSm90Memory<Tile>& shared,
                                            const ConvSm90Part<Tile>& part, int warp)
-      : p(parameters), memory(shared), first(warp), begin(part.begin) {
-    steps = part.end - part.begin;
-    channel = part.channel(p, part.first_tile);
-    pixel = part.pixel(p, part.first_tile);
-    staged_pixel = pixel + part.rank * (Tile::kPixels / Tile::kSplit);
-    n = pixel / p.y.pixels;
-    const int rest = pixel - n * p.y.pixels, row = rest / p.width;
-    x = (rest - row * p.width) * p.stride_x + p.corner_x;
-    y = row * p.stride_y + p.corner_y;
-    place(first);
-  }
-  __device__ __forceinline__ void place(int step) {
-    const int tap = (begin + step) / p.channel_blocks;
-    block = begin + step - tap * p.channel_blocks;
-    tap_y = tap / p.filter_width;
-    tap_x = tap - tap_y * p.filter_width;
-  }
+      : p(parameters),
+        memory(shared),
+        first(warp),
+        begin(part.begin),
+        steps(part.end - part.begin),
+        channel(part.channel(parameters, part.first_tile)),
+        pixel(part.pixel(parameters, part.first_tile)),
+        staged_pixel(pixel + part.rank * (Tile::kPixels / Tile::kSplit)),
+        walk(parameters.source, parameters.activations, parameters, pixel, begin + first),
+        other(parameters.other, parameters.others, parameters, pixel,
+              kSum ? begin + first - parameters.first_steps : 0) {}
 
   __device__ __forceinline__ void load_weights() const {
     tma_prefetch(&p.activations);
+    if constexpr (kSum) tma_prefetch(&p.others);
     for (int step = first; step < steps; step += kStride) {
       barrier_arrive_expect(memory.full + step, Tile::kShared.stage);
       tma_load_2d(memory.weights + step * Tile::kChannels * Tile::kRowBytes, &p.weights,
@@ -55,14 +51,13 @@ struct ConvSm90Whole {
   __device__ __forceinline__ void load_activations() {
     for (int step = first; step < steps; step += kStride) {
       unsigned char* const to = memory.activations + step * Tile::kPixels * Tile::kRowBytes;
-      if constexpr (Tile::kIm2col) {
-        tma_load_im2col(to, &p.activations, memory.full + step, block * Tile::kStepChannels, x, y,
-                        n, tap_x * p.dilation_x, tap_y * p.dilation_y);
-        place(step + kStride);
+      if (!kSum || begin + step < p.first_steps) {
+        walk.load(to, memory.full + step);
       } else {
-        tma_load_2d(to, &p.activations, memory.full + step, (begin + step) * Tile::kStepChannels,
-                    pixel);
+        other.load(to, memory.full + step);
       }
+      walk.place(begin + step + kStride);
+      if constexpr (kSum) other.place(begin + step + kStride - p.first_steps);
     }
     if constexpr (Tile::kStagesOperand) {
       for (int chunk = first; chunk < Tile::kShared.tile_chunks; chunk += kStride) {
