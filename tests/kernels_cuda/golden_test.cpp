@@ -82,6 +82,22 @@ Kernel chain_kernel(const Shape& shape, const std::vector<ChainPart>& parts, boo
   throw std::runtime_error("no chain in " + print(plan));
 }
 
+/// A block whose shortcut is a convolution, too.
+Kernel sum_kernel() {
+  ExactNet net;
+  const ValueId main = net.conv("main", net.image("a", {32, 128, 28, 28}), 512, test::window2d(1));
+  const ValueId shortcut =
+      net.conv("shortcut", net.image("b", {32, 256, 56, 56}), 512, test::window2d(1, 0, 2));
+  net.output(net.unary("relu", UnaryFn::kRelu, net.add("sum", main, shortcut)));
+  lower_precision(net.graph, DType::kFloat16, true);
+  const Plan plan =
+      make_plan(net.graph, cuda_device(90), {FusionLevel::kFull, false}, cuda::registry());
+  for (const KernelPlan& kernel : plan.kernels) {
+    if (kernel.family == "conv_sum_sm90") return cuda::builder(kernel.family)(plan, kernel);
+  }
+  throw std::runtime_error("no sum in " + print(plan));
+}
+
 /// Two convolutions, or an inverted residual.
 Kernel chain_kernel(int sm, bool inverted) {
   ExactNet net;
@@ -124,6 +140,9 @@ std::vector<std::pair<std::string, std::string>> golden() {
   deep.x = {1, 256, 14, 14};
   deep.outputs = 256;
   add("conv_patch_sm90_residual_relu", conv_kernel(conv_sm90(), 90, deep));
+  deep.x[0] = 64;
+  add("conv_sm90_many_images_residual_relu", conv_kernel(conv_sm90(), 90, deep));
+  add("conv_sum_sm90_relu", sum_kernel());
   c.after = 7;
   add("conv_sm80_hard_swish_max", conv_kernel(conv_sm80(), 80, c));
   c.compute = c.x_stored = c.y_stored = DType::kFloat32;
