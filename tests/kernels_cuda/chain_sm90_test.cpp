@@ -29,7 +29,13 @@ struct Layer {
   Window window = window2d(3, 1);
   Plus plus = Plus::kNothing;
   bool relu = true;
+  bool depthwise = false;
+  std::function<ValueId(Net&, const std::string&, ValueId)> activation = nullptr;
 };
+/// Each channel by itself.
+Layer depthwise(std::int64_t channels, const Window& window) {
+  return {.outputs = channels, .window = window, .depthwise = true};
+}
 struct Chain {
   Shape x = {};
   std::vector<Layer> layers = {};
@@ -67,17 +73,23 @@ Net build(const Chain& chain) {
     const std::string id = std::to_string(i);
     std::vector<double> bias(static_cast<std::size_t>(layer.outputs));
     for (double& one : bias) one = static_cast<double>(net.pick(-3, 3));
+    const std::int64_t groups = layer.depthwise ? layer.outputs : 1;
     const ValueId w = weights(
-        net, {layer.outputs, net.shape(at)[1], layer.window.kernel[0], layer.window.kernel[1]},
+        net,
+        {layer.outputs, net.shape(at)[1] / groups, layer.window.kernel[0], layer.window.kernel[1]},
         chain.nonzeros);
-    at = net.op("conv" + id, Conv{layer.window, 1}, {at, w, net.constant({layer.outputs}, bias)});
+    at = net.op("conv" + id, Conv{layer.window, groups},
+                {at, w, net.constant({layer.outputs}, bias)});
     if (layer.plus != Plus::kNothing) {
       const ValueId operand = layer.plus == Plus::kInput   ? x
                               : layer.plus == Plus::kFirst ? first
                                                            : others.at(i);
       at = net.add("add" + id, at, operand);
     }
-    if (layer.relu) at = net.unary("relu" + id, UnaryFn::kRelu, at);
+    if (layer.activation)
+      at = layer.activation(net, "act" + id, at);
+    else if (layer.relu)
+      at = net.unary("relu" + id, UnaryFn::kRelu, at);
     if (i == 0) first = at;
   }
   net.output(at);
@@ -384,6 +396,123 @@ TEST(ChainSm90, RandomChains) {
     check(chain, 1);
     if (HasFatalFailure()) return;
   }
+}
+
+TEST(ChainSm90Depthwise, AndPointwise) {
+  BRAZE_NEEDS_EMULATOR();
+  check({.x = {2, 144, 17, 19},
+         .layers = {depthwise(144, window2d(3, 1)), {24, window2d(1), Plus::kOther}}},
+        3);
+  check({.x = {1, 24, 14, 13},
+         .layers = {depthwise(24, window2d(3, 1)), {24, window2d(1), Plus::kInput, false}},
+         .seed = 2},
+        4);
+  check({.x = {1, 96, 9, 11},
+         .layers = {depthwise(96, window2d(5, 2)), {40, window2d(1)}},
+         .dtype = DType::kBFloat16,
+         .seed = 3,
+         .nonzeros = 3},
+        3);
+  check({.x = {1, 576, 7, 7},
+         .layers = {depthwise(576, window2d(3, 1)), {160, window2d(1)}},
+         .seed = 4});
+}
+
+TEST(ChainSm90Depthwise, StridesAndDilations) {
+  BRAZE_NEEDS_EMULATOR();
+  check({.x = {1, 96, 23, 20}, .layers = {depthwise(96, window2d(3, 1, 2)), {24, window2d(1)}}}, 3);
+  check({.x = {1, 40, 31, 20}, .layers = {depthwise(40, window2d(5, 2, 3)), {40, window2d(3, 1)}}});
+  Window dilated = window2d(3, 2);
+  dilated.dilations = {2, 2};
+  check({.x = {2, 40, 15, 18}, .layers = {depthwise(40, dilated), {40, window2d(1)}}}, 3);
+  check({.x = {1, 40, 15, 18}, .layers = {depthwise(40, window2d(7, 3)), {40, window2d(1)}}});
+}
+
+TEST(ChainSm90Depthwise, InvertedResidual) {
+  BRAZE_NEEDS_EMULATOR();
+  check({.x = {1, 24, 15, 13},
+         .layers = {{144, window2d(1)},
+                    depthwise(144, window2d(3, 1)),
+                    {24, window2d(1), Plus::kInput, false}}},
+        4);
+  check({.x = {2, 40, 8, 9},
+         .layers = {{100, window2d(1)}, depthwise(100, window2d(5, 2)), {40, window2d(1)}},
+         .seed = 2});
+}
+
+TEST(ChainSm90Depthwise, IsTheLast) {
+  BRAZE_NEEDS_EMULATOR();
+  check({.x = {1, 24, 15, 13}, .layers = {{144, window2d(1)}, depthwise(144, window2d(3, 1))}}, 4);
+  check({.x = {1, 16, 12, 9}, .layers = {{30, window2d(1)}, depthwise(30, window2d(3, 1))}});
+  check({.x = {1, 72, 12, 9},
+         .layers = {depthwise(72, window2d(3, 1)), depthwise(72, window2d(3, 1))}});
+}
+
+TEST(ChainSm90Depthwise, EveryOrderOfTeamsAndWeights) {
+  BRAZE_NEEDS_EMULATOR();
+  const std::vector<Layer> second = {depthwise(72, window2d(3, 1)),
+                                     {72, window2d(1), Plus::kInput}};
+  const std::vector<Layer> third = {
+      {72, window2d(1)}, depthwise(72, window2d(3, 1)), {72, window2d(1), Plus::kInput}};
+  for (const auto& [teams, warpgroups] : {std::pair{1, 1}, {2, 1}, {3, 1}, {1, 2}, {1, 3}}) {
+    for (const bool resident : {true, false}) {
+      for (const auto& layers : {second, third}) {
+        SCOPED_TRACE(::testing::Message() << teams << " " << warpgroups << " " << resident);
+        check({.x = {1, 72, 21, 20},
+               .layers = layers,
+               .seed = static_cast<unsigned>(10 * teams + warpgroups),
+               .units = 1},
+              1, [t = teams, w = warpgroups, resident](const Tile& tile) {
+                const std::int64_t tiles = ceil_div(21, tile.rows) * ceil_div(20, tile.columns);
+                return tile.teams == t && tile.warpgroups == w && tile.resident == resident &&
+                       tiles > 2 * t && tiles < 24 && (t == 1 || tiles % t != 0);
+              });
+        if (HasFailure()) return;
+      }
+    }
+  }
+}
+
+TEST(ChainSm90Depthwise, Activations) {
+  BRAZE_NEEDS_EMULATOR();
+  Layer clipped = depthwise(40, window2d(3, 1));
+  clipped.activation = [](Net& net, const std::string& id, ValueId x) {
+    return net.clip(id, x, 0, 6);
+  };
+  check({.x = {1, 40, 12, 10}, .layers = {clipped, {40, window2d(1), Plus::kInput, false}}});
+  // Values that are no whole numbers, at the end of the chain: rounded once.
+  for (const UnaryFn fn : {UnaryFn::kHardSwish, UnaryFn::kSiLU}) {
+    Layer last = depthwise(40, window2d(3, 1));
+    last.activation = [fn](Net& net, const std::string& id, ValueId x) {
+      return net.unary(id, fn, x);
+    };
+    check({.x = {1, 24, 12, 10}, .layers = {{40, window2d(1)}, last}});
+  }
+}
+
+/// Is the depthwise convolution of an inverted residual joined with others?
+bool joins_depthwise(std::int64_t batch, std::int64_t channels, std::int64_t extent) {
+  Net net = build({.x = {batch, channels, extent, extent},
+                   .layers = {{6 * channels, window2d(1)},
+                              depthwise(6 * channels, window2d(3, 1)),
+                              {channels, window2d(1), Plus::kInput, false}}});
+  lower_precision(net.graph, DType::kFloat16, true);
+  const Plan plan =
+      make_plan(net.graph, cuda_device(90), {FusionLevel::kFull, false}, cuda::registry());
+  return std::ranges::any_of(plan.kernels, [&](const KernelPlan& kernel) {
+    if (kernel.family != "chain_sm90") return false;
+    return std::ranges::any_of(kernel.group.members, [&](const Group::Member& member) {
+      const Conv* const conv = plan.graph.node(member.anchor).as<Conv>();
+      return conv != nullptr && conv->group > 1;
+    });
+  });
+}
+
+TEST(ChainSm90Depthwise, IsPlannedWhereItPays) {
+  EXPECT_TRUE(joins_depthwise(8, 64, 14));
+  EXPECT_TRUE(joins_depthwise(32, 32, 28));
+  // Many pixels of few channels: most of the work would be that of the halo and of the CUDA cores.
+  EXPECT_FALSE(joins_depthwise(32, 24, 56));
 }
 
 TEST(ChainSm90, ResultsOfAnotherTypeAndNaN) {

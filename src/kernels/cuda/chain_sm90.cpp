@@ -1,4 +1,4 @@
-// Two to four dense convolutions in one kernel for sm_90a: the family's row.
+// Two to four convolutions, dense and depthwise, in one kernel for sm_90a: the family's row.
 #include "kernels/cuda/chain_sm90.hpp"
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ DType result_type(const Graph& graph, const ChainProblem& problem) {
 Support supports_stage(const Graph& graph, const ChainProblem& problem, std::size_t i) {
   const ChainStage& stage = problem.stages[i];
   const std::string& name = graph.value(stage.result).name;
-  if (stage.kind != StageKind::kDense) return Support::no("", "");
+  if (!stage.is_conv()) return Support::no("", "");
   const ChainSource before{i == 0 ? ChainSource::Of::kInput : ChainSource::Of::kStage,
                            i == 0 ? 0 : i - 1};
   if (!(stage.reads == before))
@@ -49,6 +49,11 @@ Support supports_stage(const Graph& graph, const ChainProblem& problem, std::siz
   const auto on_chip = std::ranges::count_if(stage.operands, [](const ChainOperand& one) {
     return one.source.of == ChainSource::Of::kStage;
   });
+  if (stage.kind == StageKind::kDepthwise && !stage.operands.empty())
+    return Support::no("operands",
+                       fmt::format("the epilogue of '{}' has an operand as large as its "
+                                   "result; none after depthwise convolutions",
+                                   name));
   if (on_chip > 1)
     return Support::no("operands", fmt::format("{} operands in the epilogue of '{}' stay on chip; "
                                                "at most one",

@@ -39,8 +39,9 @@ Storage storage_of(const ChainProblem& problem, DType result);
 /// A stage's tile. Byte offsets are in a team's memory.
 struct StageTile {
   int rows = 0, columns = 0, pitch = 0, top = 0, left = 0;
-  int pixels = 0;  // columns of a warpgroup's product
-  int slices = 4;  // of 16 channels in a plane of what it reads
+  int pixels = 0;   // columns of a warpgroup's product
+  int filters = 0;  // of a depthwise stage: planes whose filters are a step
+  int slices = 4;   // of 16 channels in a plane of what it reads
   int planes = 1, blocks = 1;
   int group_bytes = 1024;
   int to = 0, to_plane = 0;
@@ -63,6 +64,9 @@ Geometry geometry(const ChainProblem& problem, const Storage& storage, const Til
 
 /// Of a grid that fills `units` multiprocessors, all with as many rounds.
 std::int64_t block_count(const Geometry& geometry, const Tile& tile, int units);
+
+/// Are the taps in a row of a depthwise stage's filter adjacent pixels, few enough for registers?
+bool is_adjacent(const ChainStage& stage);
 
 /// Estimated time in the kernel, microseconds.
 double time_us(const ChainProblem& problem, const Storage& storage, const Tile& tile,

@@ -14,30 +14,44 @@ namespace {
 
 constexpr int kRow = 128;
 constexpr std::int64_t kElement = 2;
+constexpr int kVector = 8;  // channels of a thread in a depthwise stage
 
 int to_int(std::int64_t n) { return static_cast<int>(n); }
 std::uint64_t u64(std::int64_t n) { return static_cast<std::uint64_t>(n); }
 std::uint32_t u32(std::int64_t n) { return static_cast<std::uint32_t>(n); }
 
-/// Images of shared memory, [stage][64 outputs][plane][tap]: rows of 64 channels, swizzled.
+/// Images of shared memory, [stage][64 outputs][plane][tap]: rows of 64 channels, swizzled; of a
+/// depthwise stage [steps][plane][tap][64 channels].
 std::vector<std::byte> pack(const Graph& graph, const ChainProblem& problem, const Geometry& g) {
   std::vector<std::byte> bytes(static_cast<std::size_t>(g.steps) * device::kChainWeights);
   std::int64_t first = 0;
+  const auto put = [&](std::int64_t step, std::int64_t byte, const std::byte* from) {
+    std::memcpy(&bytes[static_cast<std::size_t>((first + step) * device::kChainWeights + byte)],
+                from, kElement);
+  };
   for (std::size_t i = 0; i < problem.stages.size(); ++i) {
     const ChainStage& stage = problem.stages[i];
     const std::int64_t taps = stage.taps(), planes = g.stages[i].planes;
     const auto* const from =
         static_cast<const std::byte*>(graph.value(stage.weights).constant->data());
+    if (stage.kind == StageKind::kDepthwise) {
+      const std::int64_t filters = g.stages[i].filters;
+      for (std::int64_t c = 0; c < stage.channels; ++c) {
+        const std::int64_t plane = c / 64;
+        for (std::int64_t tap = 0; tap < taps; ++tap)
+          put(plane / filters, (plane % filters * taps + tap) * kRow + c % 64 * kElement,
+              from + (c * taps + tap) * kElement);
+      }
+      first += ceil_div(planes, filters);
+      continue;
+    }
     for (std::int64_t k = 0; k < stage.outputs; ++k) {
       for (std::int64_t c = 0; c < stage.channels; ++c) {
         const std::int64_t row = k % 64, byte = c % 64 * kElement;
         const std::int64_t in_row = (byte / 16 ^ row % 8) * 16 + byte % 16;
-        for (std::int64_t tap = 0; tap < taps; ++tap) {
-          const std::int64_t step = first + (k / 64 * planes + c / 64) * taps + tap;
-          std::memcpy(
-              &bytes[static_cast<std::size_t>(step * device::kChainWeights + row * kRow + in_row)],
-              from + ((k * stage.channels + c) * taps + tap) * kElement, kElement);
-        }
+        for (std::int64_t tap = 0; tap < taps; ++tap)
+          put((k / 64 * planes + c / 64) * taps + tap, row * kRow + in_row,
+              from + ((k * stage.channels + c) * taps + tap) * kElement);
       }
     }
     first += g.stages[i].blocks * planes * taps;
@@ -104,8 +118,7 @@ class Builder {
       epilogues.push_back(epilogue_of(i, result));
       const std::string name = fmt::format("Epilogue{}", i);
       source += epilogues.back().source(name) + "\n";
-      stages += fmt::format(", ChainSm90Stage<{}, {}, {}, {}>", g_.stages[i].pixels,
-                            g_.stages[i].slices, operand_of(i), name);
+      stages += ", " + stage_type(i, name);
       set_stage(p.stage[index(i)], i);
       p.stage[index(i)].e = epilogues.back().parameters();
     }
@@ -168,6 +181,16 @@ class Builder {
                                                                    : "kKept");
   }
 
+  std::string stage_type(std::size_t i, const std::string& epilogue) const {
+    const ChainStage& stage = problem_.stages[i];
+    if (stage.kind == StageKind::kDepthwise) {
+      return fmt::format("ChainSm90Depthwise<{}, {}>", is_adjacent(stage) ? stage.kernel[1] : 0,
+                         epilogue);
+    }
+    return fmt::format("ChainSm90Stage<{}, {}, {}, {}>", g_.stages[i].pixels, g_.stages[i].slices,
+                       operand_of(i), epilogue);
+  }
+
   void set_extents(device::ChainSm90Parameters& p) const {
     const ChainStage& first = problem_.stages.front();
     const ChainStage& last = problem_.last();
@@ -184,7 +207,7 @@ class Builder {
     p.plane_bytes = g_.plane_bytes;
     p.input_slots = g_.input_slots;
     p.steps = g_.steps, p.weight_slots = g_.weight_slots;
-    for (const StageTile& stage : g_.stages) p.turns += stage.blocks;
+    for (const StageTile& stage : g_.stages) p.turns += stage.filters > 0 ? 0 : stage.blocks;
     p.team_bytes = g_.team_bytes;
     p.staged = g_.staged, p.staged_bytes = g_.staged_bytes;
     p.staged_buffers = g_.staged_buffers;
@@ -198,6 +221,9 @@ class Builder {
     p.group_bytes = s.group_bytes;
     p.pitch = s.pitch, p.pitch_inverse = (1 << 20) / s.pitch + 1;
     p.rows = s.rows, p.columns = s.columns;
+    p.filters = s.filters;
+    p.runs = to_int(ceil_div(s.columns, device::kChainRun));
+    p.runs_inverse = (1 << 20) / p.runs + 1;
     p.height = to_int(stage.out[0]), p.width = to_int(stage.out[1]);
     p.top = s.top, p.left = s.left;
     p.to = s.to, p.to_plane = s.to_plane;
@@ -234,7 +260,8 @@ class Builder {
   EpilogueEmitter epilogue_of(std::size_t i, Kernel& result) const {
     const ChainStage& stage = problem_.stages[i];
     const Group::Member member = member_of(kernel_.group, stage);
-    EpilogueEmitter epilogue(plan_, kernel_, member, result, 1);
+    const int vector = stage.kind == StageKind::kDepthwise ? kVector : 1;
+    EpilogueEmitter epilogue(plan_, kernel_, member, result, vector);
     if (const ChainOperand* const held = storage_.held[i]) {
       epilogue.keep_on_chip(
           held->id, fmt::format("float x[V]; load_held<{}>(x, at);", device_type(problem_.dtype)));

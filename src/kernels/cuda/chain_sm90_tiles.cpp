@@ -34,6 +34,9 @@ Reach reach(const ChainStage& stage, std::size_t axis) {
 int read_end(const ChainStage& stage, const StageTile& tile, int warpgroups, int from_pitch) {
   const std::int64_t last_row = (stage.kernel[0] - 1) * stage.dilation[0] / stage.stride[0];
   const std::int64_t last_column = (stage.kernel[1] - 1) * stage.dilation[1] / stage.stride[1];
+  if (stage.kind == StageKind::kDepthwise)
+    return (tile.rows - 1 + to_int(last_row)) * from_pitch + to_int(last_column) +
+           round_up(tile.columns, device::kChainRun);
   const int groups = warpgroups * tile.pixels / 8;
   return to_int(last_row) * from_pitch + to_int(last_column) +
          (groups - 1) * (tile.group_bytes / kRow) + 8;
@@ -55,14 +58,22 @@ bool set_stages(Geometry& g, const ChainProblem& problem, const Tile& tile) {
       g.phase_rows = s.rows + y.strides;
       pitch = g.phase_pitch = s.columns + x.strides;
     }
+    s.planes = to_int(ceil_div(stage.channels, 64));
+    s.blocks = to_int(ceil_div(stage.outputs, 64));
+    if (stage.kind == StageKind::kDepthwise) {
+      s.group_bytes = pitch * kRow;
+      pitch = s.pitch = s.columns;
+      s.pixels = to_int(ceil_div(s.rows * s.pitch, tile.warpgroups));
+      s.filters = device::kChainWeights / to_int(stage.taps() * kRow);
+      g.steps += to_int(ceil_div(s.planes, s.filters));
+      continue;
+    }
     const bool grouped = s.columns <= 8 && pitch > 8;
     if (grouped) s.group_bytes = pitch * kRow;
     s.pitch = grouped ? 8 : pitch;
     const int pixels = grouped ? s.rows * 8 : (s.rows - 1) * s.pitch + s.columns;
     s.pixels = round_up(to_int(ceil_div(pixels, tile.warpgroups)), 16);
     if (s.pixels > most) return false;
-    s.planes = to_int(ceil_div(stage.channels, 64));
-    s.blocks = to_int(ceil_div(stage.outputs, 64));
     if (s.planes == 1) s.slices = to_int(ceil_div(stage.channels, 16));
     g.steps += s.blocks * s.planes * to_int(stage.taps());
     pitch = s.pitch;
@@ -120,7 +131,7 @@ void set_shared(Geometry& g, const Storage& storage, const Tile& tile) {
     g.team_bytes += g.staged_bytes;
   }
   const StageTile& first = g.stages.front();
-  const bool whole = first.blocks > 1;
+  const bool whole = first.filters == 0 && first.blocks > 1;  // each block reads all planes
   const int most_slots = std::min(device::kMostChainPlanes / tile.teams, 2 * first.planes);
   g.input_slots = whole ? first.planes : std::min(first.planes, 2);
   g.weight_slots = tile.resident ? g.steps : std::min(g.steps, 4);
@@ -183,6 +194,11 @@ Geometry geometry(const ChainProblem& problem, const Storage& storage, const Til
   return g;
 }
 
+bool is_adjacent(const ChainStage& stage) {
+  constexpr std::int64_t kMost = 5;
+  return stage.stride[1] == 1 && stage.dilation[1] == 1 && stage.kernel[1] <= kMost;
+}
+
 std::int64_t block_count(const Geometry& geometry, const Tile& tile, int units) {
   const std::int64_t rounds = ceil_div(geometry.tiles, std::int64_t{units} * tile.teams);
   return ceil_div(geometry.tiles, rounds * tile.teams);
@@ -192,6 +208,22 @@ namespace {
 
 /// Of two times of which each hides most of the other: about the longer one.
 double longer(double a, double b) { return std::sqrt(std::hypot(a * a, b * b)); }
+
+/// Instructions of one thread for a plane of a depthwise stage; reckoned, not measured. A tap takes
+/// one for each of 8 channels and pixels, and loading 8 channels of pixel or filter 8 conversions,
+/// the load, and for a pixel 3 of its address; the rest is the epilogue.
+double depthwise_instructions(const ChainStage& stage, const StageTile& s, const Tile& tile) {
+  constexpr double kLoad = 9, kAddress = 3, kPixel = 50, kRunOf = 30, kPlane = 150;
+  constexpr double kRun = device::kChainRun;
+  const auto rows = static_cast<double>(stage.kernel[0]);
+  const auto columns = static_cast<double>(stage.kernel[1]);
+  const bool adjacent = is_adjacent(stage);
+  const double pixels = adjacent ? kRun - 1 + columns : kRun * columns;
+  const double run =
+      rows * (pixels * (kLoad + kAddress) + columns * (kLoad + 8 * kRun)) + kRun * kPixel + kRunOf;
+  const std::int64_t runs = s.rows * ceil_div(s.columns, device::kChainRun);
+  return kPlane + run * static_cast<double>(ceil_div(8 * runs, 128 * tile.warpgroups));
+}
 
 }  // namespace
 
@@ -224,6 +256,16 @@ double time_us(const ChainProblem& problem, const Storage& storage, const Tile& 
   for (std::size_t i = 0; i < g.stages.size(); ++i) {
     const StageTile& s = g.stages[i];
     const ChainStage& stage = problem.stages[i];
+    if (stage.kind == StageKind::kDepthwise) {
+      // Of a team alone, an SM's scheduler has a warp for each warpgroup: one does not fill it.
+      constexpr double kShareDepthwise = 1.5;
+      const double issued = s.planes * depthwise_instructions(stage, s, tile);
+      const double all = issued * std::max<double>(kShareDepthwise, tile.warpgroups);
+      team += all;
+      if (i > 0) behind += all;
+      epilogues += issued * tile.warpgroups;
+      continue;
+    }
     const double n = s.pixels, steps = s.planes * static_cast<double>(stage.taps());
     // Operands come from shared memory at 128 bytes a cycle.
     const double product = kProducts * tile.warpgroups * s.slices * std::max(n / 2, 16 + n / 4);

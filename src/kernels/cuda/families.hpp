@@ -42,7 +42,7 @@ Row pad();               // Pad
 Row gather();            // Gather
 Row squeeze_excite();    // groups: mean over space, two products, scaling
 Row conv_sum_sm90();     // groups: two convolutions whose results are added, sm_90 only
-Row chain_sm90();        // groups: dense convolutions after one another, sm_90 only
+Row chain_sm90();        // groups: convolutions after one another, sm_90 only
 Row chain_sm80();        // groups: convolutions one after another, on mma.sync
 Row chain_portable();    // the same on wmma, and in exact fp32
 Row conv_depthwise();    // Conv with group == C

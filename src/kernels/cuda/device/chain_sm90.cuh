@@ -19,7 +19,7 @@
 // the same time, each at a part of the speed, and then all are in their epilogues.
 #pragma once
 
-#include "braze/chain_sm90_epilogue.cuh"
+#include "braze/chain_sm90_depthwise.cuh"
 
 namespace braze::device {
 
@@ -213,23 +213,28 @@ __device__ __forceinline__ void chain_stages(const ChainSm90Parameters& p,
   constexpr bool kLast = i == Tile::kStages - 1;
   constexpr bool kLoads = !kLast && Tile::template Stage<i>::kOperand == ChainOperand::kLoaded;
   const ChainSm90StageParameters& s = p.stage[kLast ? kMostChainStages - 1 : i];
-  if constexpr (kLoads) {
-    if (team.leads()) chain_ask<i>(p, memory, team);
-  }
-  for (int block = 0; block < s.blocks; ++block) {
-    const ChainSm90Part<Tile, i> part(s, team, block);
-    float acc[Tile::template Stage<i>::kRegisters];
-    chain_multiply<Tile, i>(acc, p, memory, team, block);
+  if constexpr (Tile::template Stage<i>::kDepthwise) {
+    chain_ask_ahead<Tile, i>(p, memory, team, 0);
+    chain_depthwise<Tile, i, Result, kStore>(p, memory, team);
+  } else {
     if constexpr (kLoads) {
-      if (block == 0) barrier_wait(memory.loaded + team.team * kChainLoaded + i, team.round & 1u);
+      if (team.leads()) chain_ask<i>(p, memory, team);
     }
-    const unsigned char* const kept = team.buffers + s.held + block * s.held_plane;
-    if constexpr (!kLast)
-      chain_keep<Tile, i>(part, acc, team.buffers + s.to + block * s.to_plane, kept);
-    else if constexpr (kStore == Store::kVector)
-      chain_store_tile<Tile, i>(p, memory, team, part, acc, kept, block);
-    else
-      chain_store_each<Tile, i, Result>(p, part, acc, kept);
+    for (int block = 0; block < s.blocks; ++block) {
+      const ChainSm90Part<Tile, i> part(s, team, block);
+      float acc[Tile::template Stage<i>::kRegisters];
+      chain_multiply<Tile, i>(acc, p, memory, team, block);
+      if constexpr (kLoads) {
+        if (block == 0) barrier_wait(memory.loaded + team.team * kChainLoaded + i, team.round & 1u);
+      }
+      const unsigned char* const kept = team.buffers + s.held + block * s.held_plane;
+      if constexpr (!kLast)
+        chain_keep<Tile, i>(part, acc, team.buffers + s.to + block * s.to_plane, kept);
+      else if constexpr (kStore == Store::kVector)
+        chain_store_tile<Tile, i>(p, memory, team, part, acc, kept, block);
+      else
+        chain_store_each<Tile, i, Result>(p, part, acc, kept);
+    }
   }
   if constexpr (!kLast) {
     async_fence();

@@ -145,16 +145,11 @@ __device__ __forceinline__ void chain_keep(const ChainSm90Part<Tile, i>& part,
   }
 }
 
-/// The last stage: 64 channels of its tile to memory by TMA. Where pixels lie with gaps, those that
-/// are none go behind the tile.
-template <class Tile, int i>
-__device__ __forceinline__ void chain_store_tile(
-    const ChainSm90Parameters& p, const ChainSm90Memory& memory, ChainSm90Team<Tile>& team,
-    const ChainSm90Part<Tile, i>& part, const float (&acc)[Tile::template Stage<i>::kRegisters],
-    const unsigned char* kept, int block) {
-  const ChainSm90StageParameters& s = part.s;
-  unsigned char* const to = team.buffers + p.staged + team.staged.stage * p.staged_bytes;
-  // Is the place free?
+/// Where 64 channels of the last stage's tile are written, when that place is free.
+template <class Tile>
+__device__ __forceinline__ unsigned char* chain_place(const ChainSm90Parameters& p,
+                                                      const ChainSm90Memory& memory,
+                                                      const ChainSm90Team<Tile>& team) {
   if constexpr (Tile::kLoadsLast) {
     barrier_wait(
         memory.loaded + team.team * kChainLoaded + kMostChainStages - 1 + team.staged.stage,
@@ -163,6 +158,34 @@ __device__ __forceinline__ void chain_store_tile(
     if (team.leads()) bulk_store_wait_read<0>();
     team.sync();
   }
+  return team.buffers + p.staged + team.staged.stage * p.staged_bytes;
+}
+/// When the team has written them: to memory by TMA.
+template <class Tile>
+__device__ __forceinline__ void chain_send(const ChainSm90Parameters& p, ChainSm90Team<Tile>& team,
+                                           const unsigned char* from, int block,
+                                           const ChainSm90StageParameters& s) {
+  async_fence();
+  if constexpr (!Tile::kLoadsLast) {
+    if (p.staged_buffers > 1 && team.leads()) bulk_store_wait_read<0>();
+  }
+  team.sync();
+  if (team.leads()) {
+    tma_store_4d(&p.output, from, block * 64, team.at.x - s.left, team.at.y - s.top, team.at.n);
+    bulk_store_commit();
+  }
+  team.staged.next(p.staged_buffers);
+}
+
+/// The last stage: 64 channels of its tile to memory by TMA. Where pixels lie with gaps, those that
+/// are none go behind the tile.
+template <class Tile, int i>
+__device__ __forceinline__ void chain_store_tile(
+    const ChainSm90Parameters& p, const ChainSm90Memory& memory, ChainSm90Team<Tile>& team,
+    const ChainSm90Part<Tile, i>& part, const float (&acc)[Tile::template Stage<i>::kRegisters],
+    const unsigned char* kept, int block) {
+  const ChainSm90StageParameters& s = part.s;
+  unsigned char* const to = chain_place<Tile>(p, memory, team);
   BRAZE_UNROLL
   for (int j = 0; j < Tile::template Stage<i>::kPixels / 16; ++j) {
     int pixel = part.address_pixel(j);
@@ -170,16 +193,7 @@ __device__ __forceinline__ void chain_store_tile(
     pixel = part.in_tile(r, c) ? r * s.columns + c : s.rows * s.columns + pixel % 8;
     chain_write<Tile, i>(part, acc, to + part.unit(pixel), kept, j);
   }
-  async_fence();
-  if constexpr (!Tile::kLoadsLast) {
-    if (p.staged_buffers > 1 && team.leads()) bulk_store_wait_read<0>();
-  }
-  team.sync();
-  if (team.leads()) {
-    tma_store_4d(&p.output, to, block * 64, part.x, part.y, part.n);
-    bulk_store_commit();
-  }
-  team.staged.next(p.staged_buffers);
+  chain_send<Tile>(p, team, to, block, s);
 }
 
 /// The last stage, where it is stored one by one.

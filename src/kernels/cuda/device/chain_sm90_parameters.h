@@ -12,6 +12,8 @@ inline constexpr int kMostChainWeights = 28, kMostChainPlanes = 16;
 inline constexpr int kMostChainStaged = 4;
 /// A step's weights: 64 outputs times 128 bytes of channels.
 inline constexpr int kChainWeights = 8192;
+/// Adjacent pixels of a thread's sums in a depthwise stage.
+inline constexpr int kChainRun = 4;
 /// Barriers, before all else, which begins at a multiple of 1024 bytes.
 inline constexpr int kChainBarriers = 1024;
 
@@ -33,6 +35,9 @@ struct ChainSm90StageParameters {
   int held, held_plane;        // where an operand from a stage lies in the team's buffers
   int held_pitch, held_pixel;  // from row to row; of the tile's first pixel
   int loaded_bytes;            // of an operand from memory: a plane as it comes
+  // Of a depthwise stage, where group_bytes is from row to row of what it reads:
+  int filters;                 // planes whose filters are a step
+  int runs, runs_inverse;      // runs of pixels in a row; (n * runs_inverse) >> 20 = n / runs
   int tap_at[kMostChainTaps];  // units of 16 bytes from the first pixel of what it reads
 };
 

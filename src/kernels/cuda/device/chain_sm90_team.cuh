@@ -15,6 +15,7 @@ enum class ChainOperand { kNone, kKept, kLoaded };
 template <int kTilePixels, int kUsedSlices, ChainOperand kFromShared, class EpilogueType>
 struct ChainSm90Stage {
   using Epilogue = EpilogueType;
+  static constexpr bool kDepthwise = false;
   static constexpr int kPixels = kTilePixels, kSlices = kUsedSlices;
   static constexpr int kRegisters = kPixels / 2;
   static constexpr ChainOperand kOperand = kFromShared;
