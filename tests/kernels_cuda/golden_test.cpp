@@ -52,7 +52,7 @@ Kernel gemm_kernel(int sm) {
 }
 
 struct ChainPart {
-  std::int64_t outputs, kernel, stride = 1;
+  std::int64_t outputs, kernel, stride = 1, groups = 1;
 };
 
 /// The chain that a plan makes of convolutions, each with a relu; the last adds the input where
@@ -65,7 +65,8 @@ Kernel chain_kernel(const Shape& shape, const std::vector<ChainPart>& parts, boo
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const std::string id = std::to_string(i);
     at = net.conv("conv" + id, at, parts[i].outputs,
-                  test::window2d(parts[i].kernel, parts[i].kernel / 2, parts[i].stride));
+                  test::window2d(parts[i].kernel, parts[i].kernel / 2, parts[i].stride),
+                  parts[i].groups);
     if (residual && i + 1 == parts.size()) at = net.add("add" + id, at, x);
     at = net.unary("relu" + id, UnaryFn::kRelu, at);
   }
@@ -99,7 +100,7 @@ Kernel sum_kernel() {
 }
 
 /// Two convolutions, or an inverted residual.
-Kernel chain_kernel(int sm, bool inverted, const Row& row) {
+Kernel chain_kernel(int sm, bool inverted) {
   ExactNet net;
   const ValueId x = net.image("x", {8, 24, 56, 56});
   if (inverted) {
@@ -110,6 +111,7 @@ Kernel chain_kernel(int sm, bool inverted, const Row& row) {
     const ValueId a = net.unary("ra", UnaryFn::kRelu, net.conv("a", x, 64, test::window2d(3, 1)));
     net.output(net.unary("rb", UnaryFn::kRelu, net.conv("b", a, 64, test::window2d(1))));
   }
+  const Row row = chain_row({.sm = sm});
   Plan plan = plan_of_parts(net.graph, DType::kFloat16, sm);
   const Group group = chain_group(plan, "a", "b");
   plan.kernels.resize(1);
@@ -149,9 +151,9 @@ std::vector<std::pair<std::string, std::string>> golden() {
   add("conv_simt_clip_gate", conv_kernel(conv_simt(), 80, c));
   add("conv_sm90_tf32_clip_gate", conv_kernel(conv_sm90(), 90, c, true));
   add("gemm_sm80_relu", gemm_kernel(80));
-  add("conv_chain_sm80_relu", chain_kernel(80, false, chain_row({.sm = 80})));
-  add("conv_chain_sm80_inverted_residual", chain_kernel(80, true, chain_row({.sm = 80})));
-  add("conv_chain_portable_inverted_residual", chain_kernel(75, true, chain_row({.sm = 75})));
+  add("conv_chain_sm80_relu", chain_kernel(80, false));
+  add("conv_chain_sm80_inverted_residual", chain_kernel(80, true));
+  add("conv_chain_portable_inverted_residual", chain_kernel(75, true));
   ConvCase first;
   first.x = {1, 3, 64, 64};
   first.outputs = 64;
@@ -173,7 +175,8 @@ std::vector<std::pair<std::string, std::string>> golden() {
   add("chain_sm90_bottleneck_residual",
       chain_kernel({8, 256, 56, 56}, {{64, 1}, {64, 3}, {256, 1}}, true));
   add("chain_sm90_strides_few_channels", chain_kernel({8, 16, 128, 128}, {{24, 3, 2}, {30, 1}}));
-  add("chain_sm90_inverted_residual", chain_kernel(90, true, chain_sm90()));
+  add("chain_sm90_inverted_residual",
+      chain_kernel({8, 32, 28, 28}, {{192, 1}, {192, 3, 1, 192}, {32, 1}}, true));
   for (const Representative& one : representatives(90)) {
     for (const char* name :
          {"chain_float", "max_pool_float16", "mean_float16", "softmax_float", "linear_float16",

@@ -1,0 +1,89 @@
+#include "braze/chain_sm90.cuh"
+
+namespace braze::device {
+
+struct Epilogue0 {
+  template <int V>
+  struct Constants {
+    float x0[V];
+  };
+  template <int V>
+  static __device__ __forceinline__ void load(Constants<V>& c, const EpilogueParameters& e,
+                                              int channel) {
+    load_vector<float, V>(c.x0, static_cast<const float*>(e.operand[0].data) + channel);
+  }
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at, const Constants<V>& c) {
+    { const auto& x = c.x0; BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
+    {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
+  }
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at) {
+    Constants<V> c;
+    load(c, e, at.channel);
+    apply(v, e, at, c);
+  }
+};
+
+struct Epilogue1 {
+  template <int V>
+  struct Constants {
+    float x0[V];
+  };
+  template <int V>
+  static __device__ __forceinline__ void load(Constants<V>& c, const EpilogueParameters& e,
+                                              int channel) {
+    load_vector<float, V>(c.x0, static_cast<const float*>(e.operand[0].data) + channel);
+  }
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at, const Constants<V>& c) {
+    { const auto& x = c.x0; BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
+    {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
+  }
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at) {
+    Constants<V> c;
+    load(c, e, at.channel);
+    apply(v, e, at, c);
+  }
+};
+
+struct Epilogue2 {
+  template <int V>
+  struct Constants {
+    float x0[V];
+  };
+  template <int V>
+  static __device__ __forceinline__ void load(Constants<V>& c, const EpilogueParameters& e,
+                                              int channel) {
+    load_vector<float, V>(c.x0, static_cast<const float*>(e.operand[0].data) + channel);
+  }
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at, const Constants<V>& c) {
+    { const auto& x = c.x0; BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
+    { float x[V]; load_held<half>(x, at); BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
+    {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
+  }
+  template <int V>
+  static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
+                                               const Position& at) {
+    Constants<V> c;
+    load(c, e, at.channel);
+    apply(v, e, at, c);
+  }
+};
+
+
+}  // namespace braze::device
+
+using namespace braze::device;
+
+extern "C" __global__ void __launch_bounds__(192, 1)
+chain_sm90_00293b847c1f37bd(const __grid_constant__ ChainSm90Parameters p) {
+  chain_sm90<ChainSm90Tile<half, 1, 1, true, ChainSm90Stage<96, 2, ChainOperand::kNone, Epilogue0>, ChainSm90Depthwise<3, Epilogue1>, ChainSm90Stage<64, 4, ChainOperand::kLoaded, Epilogue2>>, half, Store::kVector>(p);
+}
