@@ -191,7 +191,15 @@ class PlanChecker {
           invalid("kernel '{}' does not read '{}', which it needs", kernel.name, value(id).name);
       }
       const std::vector<ValueId> results = results_of(member);
-      made.insert(made.end(), results.begin(), results.end());
+      // Members of a group make one result each; several of them may be one node.
+      if (!kernel.group.single() && std::ranges::find(results, member.result) == results.end())
+        invalid("kernel '{}': node '{}' does not make value {}", kernel.name,
+                graph_.node(member.anchor).id, member.result);
+      if (kernel.group.single()) {
+        made.insert(made.end(), results.begin(), results.end());
+      } else {
+        made.push_back(member.result);
+      }
     }
     // The last member's results come first, then those that others need as well.
     const Group::Member& last = kernel.group.members.back();

@@ -16,7 +16,7 @@
 namespace braze {
 
 inline constexpr std::array<char, 8> kEngineMagic = {'\x89', 'B', 'R', 'A', 'Z', 'E', '\n', '\x1a'};
-inline constexpr std::uint32_t kEngineFormat = 3;
+inline constexpr std::uint32_t kEngineFormat = 4;
 
 struct EngineHeader {
   std::array<char, 8> magic = kEngineMagic;

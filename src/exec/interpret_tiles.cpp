@@ -126,7 +126,9 @@ class Walk {
       std::vector<Tensor> inputs;
       for (const ValueId id : node.inputs)
         inputs.push_back(id == made && id != kNoValue ? result : operand(id));
-      result = interpret_node(graph_, node, inputs)[0];
+      const auto output = std::ranges::find(node.outputs, member.result);
+      const auto index = output == node.outputs.end() ? 0 : output - node.outputs.begin();
+      result = interpret_node(graph_, node, inputs)[static_cast<std::size_t>(index)];
       made = node.output();
     };
     run(anchor);

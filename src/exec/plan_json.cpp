@@ -71,13 +71,17 @@ Json to_json(const Placement& placement) {
           {"view_of", placement.view_of}};
 }
 
-Json to_json(const Group::Member& member) {
+/// `output`: of the anchor's results, the one that the member makes.
+Json to_json(const Graph& graph, const Group::Member& member) {
+  const std::vector<ValueId>& outputs = graph.node(member.anchor).outputs;
+  const auto made = std::ranges::find(outputs, member.result);
   return {
       {"anchor", member.anchor},
+      {"output", made == outputs.end() ? 0 : made - outputs.begin()},
       {"epilogue", list(member.epilogue.steps, [](const auto& step) { return Json(step.node); })}};
 }
 
-Json to_json(const KernelPlan& kernel) {
+Json to_json(const Graph& graph, const KernelPlan& kernel) {
   const auto parameter = [](const Candidate::Parameter& one) -> Json {
     return {{"name", one.name}, {"value", one.value}};
   };
@@ -85,8 +89,8 @@ Json to_json(const KernelPlan& kernel) {
           {"family", kernel.family},
           {"backend", kernel.backend},
           {"kind", static_cast<int>(kernel.kind)},
-          {"members",
-           list(kernel.group.members, [](const Group::Member& member) { return to_json(member); })},
+          {"members", list(kernel.group.members,
+                           [&](const Group::Member& member) { return to_json(graph, member); })},
           {"inputs", kernel.group.inputs},
           {"casts", kernel.group.casts},
           {"outputs", kernel.group.outputs},
@@ -214,6 +218,10 @@ class PlanReader {
     kernel.backend = get<std::string>(json, "backend");
     kernel.kind = get<KernelKind>(json, "kind");
     for (const Json& one : array(json, "members")) kernel.group.members.push_back(read_member(one));
+    for (const Group::Member& member : kernel.group.members) {
+      if (!kernel.group.single() && member.result == kNoValue)
+        fail(ErrorCode::kModelInvalid, "kernel '{}': a member makes nothing", kernel.name);
+    }
     kernel.group.inputs = values(json, "inputs");
     kernel.group.outputs = values(json, "outputs");
     for (const Json& id : array(json, "casts")) {
@@ -244,7 +252,11 @@ class PlanReader {
   Group::Member read_member(const Json& json) const {
     Group::Member member;
     member.anchor = get<NodeId>(json, "anchor");
-    member.result = node(braze::member(json, "anchor"), "anchor").output();
+    const Node& anchor = node(braze::member(json, "anchor"), "anchor");
+    const auto outputs = static_cast<std::int32_t>(anchor.outputs.size());
+    const std::int32_t output =
+        checked(get<std::int32_t>(json, "output"), "output", std::max(outputs, 1));
+    member.result = anchor.output(static_cast<std::size_t>(output));
     for (const Json& id : array(json, "epilogue")) {
       member.epilogue.steps.push_back(read_step(id, member.result));
       member.result = plan_.graph.node(member.epilogue.steps.back().node).output();
@@ -310,7 +322,8 @@ Json to_json(const Plan& plan, BlobWriter& blobs) {
           {"nhwc_io", plan.options.nhwc_io},
           {"placements",
            list(plan.placements, [](const Placement& placement) { return to_json(placement); })},
-          {"kernels", list(plan.kernels, [](const KernelPlan& kernel) { return to_json(kernel); })},
+          {"kernels", list(plan.kernels,
+                           [&](const KernelPlan& kernel) { return to_json(plan.graph, kernel); })},
           {"folded", list(plan.folded, [](const Folded& folded) { return to_json(folded); })},
           {"not_fused", list(plan.not_fused, refusal)},
           {"arena_bytes", plan.arena_bytes},

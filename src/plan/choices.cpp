@@ -9,6 +9,7 @@
 
 #include "graph/print.hpp"
 #include "plan/make_plan.hpp"
+#include "plan/parts.hpp"
 #include "plan/stages.hpp"
 
 namespace braze {
@@ -33,12 +34,14 @@ double traffic(const Plan& plan, const Group& group) {
 }
 
 /// Results of members and of epilogue steps that a step by step execution would have written and
-/// read again.
+/// read again; what is a part of another one is not counted twice.
 double bytes_kept(const Plan& plan, const Group& group) {
   double bytes = 0;
+  const std::map<ValueId, PartOf> parts = parts_of(plan.graph, group);
   for (const Group::Member& member : group.members) {
     const Value& value = plan.graph.value(member.result);
-    const bool stored = std::ranges::find(group.outputs, member.result) != group.outputs.end();
+    const bool stored = std::ranges::find(group.outputs, member.result) != group.outputs.end() ||
+                        parts.contains(member.result);
     const std::size_t inside = stored ? 0 : 1;
     bytes += static_cast<double>(member.epilogue.steps.size() + inside) *
              static_cast<double>(element_count(value.shape)) *

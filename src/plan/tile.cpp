@@ -101,6 +101,8 @@ std::optional<RegionRead> region_read(const Graph& graph, const Node& node, std:
   if (const auto* resize = node.as<Resize>();
       resize != nullptr && index == 0 && resize->mode == ResizeMode::kNearest) {
     RegionRead read;
+    if (repeat_of(*resize, 0, in[0], out[0]) != 1 || repeat_of(*resize, 1, in[1], out[1]) != 1)
+      return no(fmt::format("'{}' repeats channels", node.id));
     for (std::size_t axis = 0; axis < 2; ++axis) {
       read[axis].repeat = repeat_of(*resize, axis + 2, in[axis + 2], out[axis + 2]);
       if (read[axis].repeat == 0) return no(fmt::format("'{}' does not repeat pixels", node.id));

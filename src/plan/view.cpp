@@ -6,12 +6,14 @@
 //   concat     each x_i is written into y where it belongs; one that cannot be is copied there
 //   split      each y_i is read out of x where it lies; one that cannot be is copied from there
 // In channels-last a part along axis 1 has the whole's pitch and a channel offset: every kernel
-// that touches it must take a pitch.
+// that touches it must take a pitch. So it is inside of groups too (plan/parts.hpp).
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <optional>
 
 #include "base/error.hpp"
+#include "plan/parts.hpp"
 #include "plan/stages.hpp"
 
 namespace braze {
@@ -34,6 +36,7 @@ class ViewMaker {
     for (std::size_t k = 0; k < plan_.kernels.size(); ++k) view_transpose(k);
     for (std::size_t k = plan_.kernels.size(); k-- > 0;) view_concat(k);
     for (std::size_t k = 0; k < plan_.kernels.size(); ++k) view_parts(k);
+    for (const KernelPlan& kernel : plan_.kernels) pitch_inside(kernel);
     apply_edits();
     settle_outputs();
   }
@@ -286,6 +289,21 @@ class ViewMaker {
       copy_before(k, window, outputs[i]);
     }
     remove(k);
+  }
+
+  /// In a group that takes pitches, parts of other values have their pitch, and lie in them.
+  void pitch_inside(const KernelPlan& kernel) {
+    if (kernel.group.single() || !family_of(registry_, kernel.family).pitched) return;
+    const std::map<ValueId, PartOf> parts = parts_of(plan_.graph, kernel.group);
+    for (const auto& [id, part] : parts) {
+      ValueId whole = part.whole;
+      while (parts.contains(whole)) whole = parts.at(whole).whole;
+      if (placement(id).layout != Layout::kChannelsLast ||
+          placement(whole).layout != Layout::kChannelsLast)
+        continue;
+      placement(id).pitch = placement(whole).pitch;
+      placement(id).bytes = extent_bytes(value(id), Layout::kChannelsLast, placement(id).pitch);
+    }
   }
 
   void apply_edits() {

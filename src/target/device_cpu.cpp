@@ -152,7 +152,8 @@ Device cpu_device(int threads) {
                               : std::max(device.onchip_bytes, 2 * 1024 * 1024.0);
   // One core draws 10-25 GB/s from memory, a socket's channels saturate at several of them.
   device.dram_bandwidth = std::min(18e9 * cores, 100e9);
-  device.cache_bandwidth = 8 * clock * cores;  // bytes per cycle and core, sustained
+  // Bytes per cycle and core, sustained; of several workers, each reads what others have made.
+  device.cache_bandwidth = (device.units > 1 ? 8 : 20) * clock * cores;
   device.onchip_bandwidth = 32 * clock * cores;
   device.flops_fp32 = isa.flops_per_cycle * clock * cores;
   device.flops_tf32 = device.flops_fp32;  // computed in fp32

@@ -435,6 +435,18 @@ case("channel_shuffle_spelled_out", "float[1,6,5,4] x", "float[1,6,5,4] y",
      "a = Reshape(x, s)\nb = Transpose<perm = [0,2,1,3,4]>(a)\nc = Reshape(b, t)\n"
      "y = Conv<group = 2>(c, w)",
      {"s": INTS(1, 2, 3, 5, 4), "t": INTS(1, -1, 5, 4), "w": (6, 3, 1, 1)})
+SHUFFLE = ("{0}a = Reshape({1}, s)\n{0}b = Transpose<perm = [0,2,1,3,4]>({0}a)\n"
+           "{0}y = Reshape({0}b, t)\n")
+UNIT = (f"{{0}}p, {{0}}q = Split<axis = 1>({{1}})\n{{0}}c = Conv({{0}}q, w)\n{{0}}r = Relu({{0}}c)\n"
+        f"{{0}}d = Conv<group = 4, pads = [1,1,1,1]>({{0}}r, d)\n{{0}}e = Conv({{0}}d, v)\n"
+        "{0}f = Concat<axis = 1>({0}p, {0}e)\n" + SHUFFLE.replace("{1}", "{0}f"))
+case("shuffle_units", "float[1,8,6,6] x", "float[1,8,6,6] vy", UNIT.format("u", "x") +
+     UNIT.format("v", "uy"),
+     {"w": (4, 4, 1, 1), "d": (4, 1, 3, 3), "v": (4, 4, 1, 1), "s": INTS(1, 2, 4, 6, 6),
+      "t": INTS(1, 8, 6, 6)},
+     plans=grouped("up uc ur ud ue uf ua ub uy vp vc vr vd ve vf va vb vy",
+                   parts=plan("up", "uc ur", "ud", "ue", "ua ub uy", "vc vr", "vd", "ve", "va vb vy",
+                              folded={"uf": "view", "vf": "view", "vp": "view"})))
 case("depth_to_space_crd", "float[1,8,3,4] x", "float[1,2,6,8] y",
      'y = DepthToSpace<blocksize = 2, mode = "CRD">(x)')
 case("depth_to_space_dcr", "float[1,8,3,4] x", "float[1,2,6,8] y",
@@ -481,7 +493,17 @@ case("resize_to_odd_sizes", X, "float[1,3,7,4] y",
 case("top_down_add", X + ", float[1,4,3,3] z", Y,
      'u = Resize<mode = "nearest", coordinate_transformation_mode = "asymmetric", '
      f'nearest_mode = "floor">(z, , scales)\nc = Conv{PAD1}(x, w)\ny = Add(c, u)',
-     {"scales": np.array([1, 1, 2, 2], np.float32), "w": W}, plans=plan("u", "c y"))
+     {"scales": np.array([1, 1, 2, 2], np.float32), "w": W},
+     plans=grouped("u c y", parts=plan("u", "c y")))
+case("top_down_concat", X + ", float[1,4,3,3] z", Y,
+     'u = Resize<mode = "nearest", coordinate_transformation_mode = "asymmetric", '
+     f'nearest_mode = "floor">(z, , scales)\nc = Conv{PAD1}(x, w)\nd = Concat<axis = 1>(u, c)\n'
+     "y = Conv(d, v)", {"scales": np.array([1, 1, 2, 2], np.float32), "w": W, "v": (4, 8, 1, 1)},
+     plans=grouped("u c d y", parts=plan("u", "c", "d", "y")))
+case("top_down_linear", X + ", float[1,4,3,3] z", Y,
+     f'u = Resize<mode = "linear">(z, , scales)\nc = Conv{PAD1}(x, w)\ny = Add(c, u)',
+     {"scales": np.array([1, 1, 2, 2], np.float32), "w": W},
+     plans=plan("u", "c y", not_fused=["resize"]))
 
 # Matrix products, normalisations, reductions.
 

@@ -1,4 +1,5 @@
-// Random stretches of convolutions, pools and elementwise nodes that can run as one group.
+// Random stretches of convolutions, pools, elementwise nodes and those that move channels or repeat
+// pixels, that can run as one group.
 #pragma once
 
 #include <fmt/format.h>
@@ -55,7 +56,7 @@ class RandomChain {
 
   ValueId part(ValueId x) {
     const std::int64_t channels = shape(x)[1];
-    switch (net.pick(0, 6)) {
+    switch (net.pick(0, 11)) {
       case 0:
         return activation(conv(x, net.pick(1, 40), 3, net.pick(1, 2), 1));
       case 1:
@@ -79,9 +80,50 @@ class RandomChain {
       case 5:
         return net.mul(id("scale"), activation(conv(x, channels, 1, 1, 1)),
                        net.random({channels, 1, 1}));
+      case 6:
+        if (shape(x)[2] > 24 || shape(x)[3] > 24) return x;
+        return net.upsample(id("up"), x, net.pick(1, 3), net.pick(1, 3));
+      case 7:  // two branches, one of them perhaps a part twice
+        return net.op(id("concat"), Concat{1},
+                      net.pick(0, 1) == 0
+                          ? std::vector{conv(x, net.pick(1, 20), 1, 1, 1), activation(x)}
+                          : std::vector{x, same(x, net.pick(1, 20)), x});
+      case 8: {
+        const std::int64_t begin = net.pick(0, channels - 1), end = net.pick(begin + 1, channels);
+        return net.slice(id("slice"), x, 1, begin, end, net.pick(1, 2));
+      }
+      case 9:  // a unit of ShuffleNet
+      case 10:
+        return channels < 2 ? x : shuffle_unit(x);
       default:
         return activation(x);
     }
+  }
+
+  /// Keeps rows and columns.
+  ValueId same(ValueId x, std::int64_t channels) {
+    return net.conv(id("same"), x, channels, window2d(3, 1));
+  }
+
+  ValueId shuffle_unit(ValueId x) {
+    const std::int64_t half = shape(x)[1] / 2, rest = shape(x)[1] - half;
+    std::vector<ValueId> parts;
+    if (net.pick(0, 1) == 0) {
+      parts = net.split(id("split"), x, {half, rest});
+    } else {
+      parts = {net.slice(id("slice"), x, 1, 0, half),
+               net.slice(id("slice"), x, 1, half, half + rest)};
+    }
+    const std::int64_t channels = net.pick(0, 1) == 0 ? half : net.pick(1, 40);
+    const ValueId y =
+        net.conv(id("last"), activation(same(parts[1], net.pick(1, 24))), channels, window2d(1));
+    std::vector<ValueId> both = {parts[0], net.pick(0, 1) == 0 ? y : activation(y)};
+    if (net.pick(0, 1) == 0) std::swap(both[0], both[1]);
+    const ValueId all = net.op(id("concat"), Concat{1}, both);
+    std::int64_t groups = net.pick(2, 5);
+    if (groups == 5) groups = std::max<std::int64_t>(shape(all)[1] / 2, 2);
+    while (shape(all)[1] % groups != 0) --groups;
+    return groups == 1 ? all : net.op(id("shuffle"), ChannelShuffle{groups}, {all});
   }
 
   int count_ = 0;

@@ -100,6 +100,28 @@ class Net {
     return op(id, slice, {x});
   }
 
+  /// Parts of these sizes along channels.
+  std::vector<ValueId> split(const std::string& id, ValueId x, const Ints& sizes) {
+    std::vector<ValueId> parts;
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      parts.push_back(graph.add_value(id + std::to_string(i)));
+    set_types(graph, graph.add_node(Split{1, sizes}, {x}, parts, id, {id}));
+    ids_.push_back(id);
+    return parts;
+  }
+  /// Every pixel of [N, C, H, W] several times.
+  ValueId upsample(const std::string& id, ValueId x, std::int64_t rows, std::int64_t columns,
+                   ResizeMode mode = ResizeMode::kNearest) {
+    Resize resize;
+    resize.mode = mode;
+    resize.scales = {1, 1, static_cast<double>(rows), static_cast<double>(columns)};
+    resize.roi = {0, 0, 0, 0, 1, 1, 1, 1};
+    resize.sizes = shape(x);
+    resize.sizes[2] *= rows;
+    resize.sizes[3] *= columns;
+    return op(id, resize, {x});
+  }
+
   /// A convolution to `channels` with random weights, scaled to keep magnitudes, and a bias if
   /// wanted.
   ValueId conv(const std::string& id, ValueId x, std::int64_t channels, const Window& window,

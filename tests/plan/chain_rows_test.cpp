@@ -144,6 +144,101 @@ TEST(ChainRowsPlan, AGroupThatRecomputesTooMuchIsSlower) {
                              Field(&Refusal::reason, HasSubstr("those that are made take")))));
 }
 
+/// A unit of ShuffleNet on an image of twice `channels`; the last node is `name` + "shuffle".
+ValueId shuffle_unit(Net& net, const std::string& name, ValueId x, std::int64_t channels) {
+  const ValueId a = net.slice(name + "left", x, 1, 0, channels);
+  const ValueId b = net.slice(name + "right", x, 1, channels, 2 * channels);
+  const ValueId c = net.clip(name + "r", net.conv(name + "expand", b, channels, window2d(1)), 0, 6);
+  const ValueId d =
+      net.conv(name + "project", depthwise(net, name + "dw", c), channels, window2d(1));
+  const ValueId all = net.op(name + "all", Concat{1}, {a, d});
+  return net.op(name + "shuffle", ChannelShuffle{2}, {all});
+}
+
+const Placement& placed(const Plan& plan, const std::string& name) {
+  ValueId id = 0;
+  while (plan.graph.value(id).name != name) ++id;
+  return plan.placements[static_cast<std::size_t>(id)];
+}
+
+TEST(ChainRowsPlan, ShuffleUnitsAreOneKernelThatMovesNoPartsOfImages) {
+  Net net;
+  const ValueId x = net.input("x", {1, 48, 160, 64});
+  net.output(shuffle_unit(net, "2", shuffle_unit(net, "1", x, 24), 24));
+  Device device = one_core();
+  device.flops_fp32 *= 8;  // memory is the limit
+  const Plan plan = make_plan(net.graph, device, {FusionLevel::kFull, true}, cpu::registry());
+  // What the first unit cuts out of the input is a view as it is.
+  ASSERT_THAT(nodes_of(plan),
+              ElementsAre(Nodes{"1expand", "1r", "1dw", "1project", "1all", "1shuffle", "2left",
+                                "2right", "2expand", "2r", "2dw", "2project", "2all", "2shuffle"}));
+  EXPECT_EQ(plan.arena_bytes, 0);
+  EXPECT_EQ(placed(plan, "2right").pitch, 48);    // in the shuffle's result
+  EXPECT_EQ(placed(plan, "2project").pitch, 24);  // read by the shuffle: there is no Concat
+  // Of each unit expand, r, dw, project and the Concat's two parts; of the first, the shuffle's
+  // two.
+  EXPECT_EQ(plan.kernels[0].work.onchip_bytes, 14.0 * 24 * 160 * 64 * 4);
+}
+
+TEST(ChainRowsPlan, AConcatIsWrittenInPlaceInsideOfAGroup) {
+  Net net;
+  const ValueId x = net.input("x", {1, 16, 160, 160});
+  const ValueId a = depthwise(net, "a", x), b = depthwise(net, "b", a);
+  net.output(depthwise(net, "y", net.op("all", Concat{1}, {b, depthwise(net, "c", a)})));
+  const Plan plan = plan_of(net);
+  ASSERT_THAT(nodes_of(plan), ElementsAre(Nodes{"a", "b", "c", "all", "y"}));
+  EXPECT_EQ(plan.arena_bytes, 0);
+  EXPECT_EQ(placed(plan, "b").pitch, 32);
+  EXPECT_EQ(placed(plan, "c").pitch, 32);
+  EXPECT_EQ(plan.kernels[0].work.onchip_bytes, 3.0 * 16 * 160 * 160 * 4);  // a, and "all" once
+}
+
+TEST(ChainRowsPlan, PixelsAreRepeatedInsideOfAGroup) {
+  Net net;
+  const ValueId small = depthwise(net, "a", net.input("z", {1, 32, 80, 80}));
+  const ValueId x = net.input("x", {1, 32, 160, 160});
+  net.output(net.add("sum", depthwise(net, "b", x), net.upsample("up", small, 2, 2)));
+  const Plan plan = plan_of(net);
+  EXPECT_THAT(nodes_of(plan), ElementsAre(Nodes{"a", "up", "b", "sum"}));
+  EXPECT_EQ(plan.arena_bytes, 0);
+}
+
+TEST(ChainRowsPlan, WhatInterpolatesStaysOut) {
+  Net net;
+  const ValueId small = depthwise(net, "a", net.input("z", {1, 32, 80, 80}));
+  const ValueId up = net.upsample("up", small, 2, 2, ResizeMode::kLinear);
+  net.output(depthwise(net, "b", up));
+  const Plan plan = plan_of(net);
+  EXPECT_THAT(nodes_of(plan), ElementsAre(Nodes{"a"}, Nodes{"up"}, Nodes{"b"}));
+  EXPECT_THAT(plan.not_fused,
+              Contains(AllOf(Field(&Refusal::rule, "resize"),
+                             Field(&Refusal::reason, HasSubstr("'up' needs more than")))));
+}
+
+TEST(ChainRowsPlan, WhatCutsRowsStaysOut) {
+  Net net;
+  const ValueId a = depthwise(net, "a", net.input("z", {1, 32, 160, 160}));
+  net.output(depthwise(net, "b", net.slice("top", a, 2, 0, 80)));
+  const Plan plan = plan_of(net);
+  for (const KernelPlan& kernel : plan.kernels) EXPECT_NE(kernel.kind, KernelKind::kGroup);
+  EXPECT_THAT(plan.not_fused, Contains(AllOf(Field(&Refusal::rule, "channels"),
+                                             Field(&Refusal::reason, HasSubstr("'top'")))));
+}
+
+TEST(ChainRowsPlan, AConcatThatCostsNothingOutsideIsNotCopiedInside) {
+  // Every input but the last comes from elsewhere and is written where it belongs: in a group they
+  // would be copied.
+  Net net;
+  const ValueId x = net.input("x", {1, 32, 40, 40});
+  std::vector<ValueId> parts;
+  for (const char* id : {"a", "b", "c"}) parts.push_back(net.conv(id, x, 64, window2d(3, 1)));
+  net.output(net.conv("y", net.op("all", Concat{1}, parts), 32, window2d(1)));
+  net.output(net.op("mean", Reduce{ReduceFn::kMean, {2, 3}, true, false, false}, {parts[0]}));
+  net.output(net.op("mean2", Reduce{ReduceFn::kMean, {2, 3}, true, false, false}, {parts[1]}));
+  for (const KernelPlan& kernel : plan_of(net).kernels)
+    EXPECT_THAT(kernel.nodes, Not(Contains("all")));
+}
+
 TEST(ChainRowsPlan, AReaderInBetweenKeepsItsPlace) {
   // "late" reads a, and the group's last member reads "late": a cannot be inside.
   Net net;

@@ -215,13 +215,33 @@ TEST(Join, KernelsOfAnotherBackendStayThere) {
   EXPECT_THAT(nodes_of(plan_of(net, registry)), ElementsAre(Nodes{"c0", "r0"}, Nodes{"c1", "r1"}));
 }
 
-TEST(Join, OfTwoConvolutionsThatMeetTheLaterIsInTheChain) {
+/// A convolution "a" of x and a tower of `count` on it that meet in a sum.
+Net meeting(int count) {
   Net net;
   const ValueId x = net.input("x", {1, 8, 6, 6});
   const ValueId a = net.conv("a", x, 8, window2d(3, 1));
-  const ValueId b = net.conv("b", net.conv("b0", x, 8, window2d(3, 1)), 8, window2d(3, 1));
-  net.output(net.add("sum", a, b));
-  EXPECT_THAT(nodes_of(plan_of(net)), ElementsAre(Nodes{"a"}, Nodes{"b0", "b", "sum"}));
+  net.output(net.add("sum", a, tower(net, x, count)));
+  return net;
+}
+
+TEST(Join, ABranchIsPartOfWhatReadsIt) {
+  EXPECT_THAT(nodes_of(plan_of(meeting(2))),
+              ElementsAre(Nodes{"a", "c0", "r0", "c1", "r1", "sum"}));
+}
+
+TEST(Join, OfTwoConvolutionsThatMeetTheLaterIsInTheChain) {
+  EXPECT_THAT(nodes_of(plan_of(meeting(3))),
+              ElementsAre(Nodes{"a"}, Nodes{"c0", "r0", "c1", "r1", "c2", "r2", "sum"}));
+}
+
+TEST(Join, ABranchThatCannotJoinRunsBefore) {
+  Net net;
+  const ValueId c1 = net.conv("c1", net.input("x", {1, 8, 6, 6}), 8, window2d(3, 1));
+  const ValueId z = net.input("z", {1, 8, 6, 6});
+  const ValueId mean = net.op("mean", Reduce{ReduceFn::kMean, {2, 3}, true, false, false}, {z});
+  const ValueId c3 = net.conv("c3", net.conv("c2", c1, 8, window2d(3, 1)), 8, window2d(3, 1));
+  net.output(net.add("sum", c3, mean));
+  EXPECT_THAT(nodes_of(plan_of(net)), ElementsAre(Nodes{"mean"}, Nodes{"c1", "c2", "c3", "sum"}));
 }
 
 TEST(Join, ARefusalOfFormationIsForgottenWhereAGroupMadeIt) {

@@ -114,6 +114,24 @@ TEST(Tile, NearestResizeRepeatsPixels) {
   EXPECT_EQ(needed[1], (Region{Interval{1, 3}, Interval{2, 3}}));
 }
 
+TEST(Tile, ResizesOfOtherAxesOrThatInterpolateAreRefused) {
+  Net channels;
+  Resize resize;
+  resize.scales = {1, 2, 2, 2};
+  resize.roi = {0, 0, 0, 0, 1, 1, 1, 1};
+  resize.sizes = {1, 4, 8, 12};
+  channels.op("up", resize, {channels.input("x", {1, 2, 4, 6})});
+  EXPECT_THAT(refusal_of(channels), HasSubstr("'up' repeats channels"));
+  Net linear;
+  linear.upsample("up", linear.input("x", {1, 2, 4, 6}), 2, 2, ResizeMode::kLinear);
+  EXPECT_THAT(refusal_of(linear), HasSubstr("'up' needs more than a window"));
+  Net uneven;
+  resize.scales = {1, 1, 1.5, 2};
+  resize.sizes = {1, 2, 6, 12};
+  uneven.op("up", resize, {uneven.input("x", {1, 2, 4, 6})});
+  EXPECT_THAT(refusal_of(uneven), HasSubstr("'up' does not repeat pixels"));
+}
+
 TEST(Tile, RecomputationIsWhatNeighbouringTilesShare) {
   Net net;
   const ValueId x = net.conv("a", net.input("x", {1, 4, 8, 8}), 4, window2d(1));

@@ -5,6 +5,7 @@
 //   chain_rows_schedule.cpp  which rows of which member are computed when
 //   chain_rows_run.cpp       the kernel
 //   row_pointwise.cpp        elementwise members
+//   row_copy.cpp             members that only move elements
 //
 // The result is cut into bands of rows; a band is computed a few rows at a time, from top to
 // bottom, by one worker. Before some rows of the result, every member computes those rows of its
@@ -17,8 +18,13 @@
 //   address(row) = buffer + (row - base) * row bytes,  base <= row < base + capacity
 //
 // From there an intermediate that others need is copied to memory, each row by one band.
+//
+// A part of another image (plan/parts.hpp) has no buffer of its own where both have one pitch: a
+// Slice is read where its input lies, an input of a Concat is written where the result lies. Where
+// a Concat of two is shuffled in two groups, the shuffle reads both and there is no Concat.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -54,7 +60,11 @@ struct RowSchedule {
 /// The rows of `tiles` in bands and steps. Columns are not cut.
 RowSchedule row_schedule(const GroupTiles& tiles, const Tiling& tiling);
 
-/// Member `index` of a group as a group of its own.
+/// The Concat whose inputs a ChannelShuffle reads instead of its result, which nobody makes
+/// (plan/parts.hpp); null: none.
+const Node* zipped_concat(const Graph& graph, const Group& group, const Node& node);
+
+/// Member `index` of a group as a group of its own: its inputs are what its kernel reads.
 Group part_of(const Graph& graph, const Group& group, std::size_t index);
 
 /// The row whose kernels run a member row by row; null: none does.
@@ -74,6 +84,17 @@ Work chain_rows_work(const Graph& graph, const Group& group, const Candidate& ca
 /// An elementwise member: copies its first operand, then everything is an epilogue.
 bool is_row_pointwise(const Graph& graph, const Node& node);
 std::unique_ptr<RowKernel> row_pointwise(const Plan& plan, const KernelPlan& part);
+
+/// A member that only moves elements. `inside`: values that lie inside of others, and of which.
+bool is_row_copy(const Graph& graph, const Group::Member& member);
+std::unique_ptr<RowKernel> row_copy(const Plan& plan, const KernelPlan& part,
+                                    const std::map<ValueId, ValueId>& inside);
+/// A ChannelShuffle of a zipped Concat; the Concat.
+std::unique_ptr<RowKernel> row_zip(const Plan& plan, const KernelPlan& part, const Node& concat);
+std::unique_ptr<RowKernel> row_nothing();
+
+/// Does a part lie inside of `whole`, as placed?
+bool lies_inside(const Plan& plan, ValueId part, ValueId whole);
 
 /// The kernel. `parts` are the members' own.
 std::unique_ptr<Kernel> chain_rows_kernel(const Plan& plan, const KernelPlan& kernel,

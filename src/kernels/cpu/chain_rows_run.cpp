@@ -4,6 +4,7 @@
 
 #include "base/error.hpp"
 #include "kernels/cpu/chain_rows.hpp"
+#include "plan/parts.hpp"
 
 namespace braze::cpu {
 namespace {
@@ -20,9 +21,10 @@ class ChainRowsKernel final : public Kernel {
     ensure(tiles.has_value() && parts.size() == tiles->members().size(), "a group of images");
     batch_ = tiles->batch();
     schedule_ = row_schedule(*tiles, tiling);
+    const Sources sources(plan, kernel.group, *tiles);
     for (std::size_t i = 0; i < tiles->images().size(); ++i) {
       Buffer& buffer = buffers_.emplace_back();
-      if (schedule_.capacity[i] == 0) continue;
+      if (schedule_.capacity[i] == 0 || !sources.has_buffer(i)) continue;
       const Image image = image_of(plan, tiles->images()[i].id);
       ensure(image.channels_last() || image.c == 1, "intermediates of a group are channels-last");
       buffer.image = image.stride_n * static_cast<std::int64_t>(sizeof(float));
@@ -36,14 +38,12 @@ class ChainRowsKernel final : public Kernel {
     for (std::size_t m = 0; m < parts.size(); ++m) {
       Part& part = parts_.emplace_back();
       for (const ValueId id : part_of(plan.graph, kernel.group, m).inputs)
-        part.inputs.push_back(source_of(*tiles, kernel.group, id));
+        part.inputs.push_back(sources.of(id));
       const ValueId result = kernel.group.members[m].result;
-      part.output = source_of(*tiles, kernel.group, result);
+      part.output = sources.of(result);
       if (m + 1 < parts.size()) {
         part.stored = output_index(kernel.group, result);
         part.image = image_of(plan, result);
-      } else {
-        part.output.memory = output_index(kernel.group, result);
       }
       ensure(part.inputs.size() <= kMostInputs, "a member of few inputs");
       scratch = std::max(scratch, parts[m]->row_workspace_bytes());
@@ -51,6 +51,12 @@ class ChainRowsKernel final : public Kernel {
     }
     scratch_ = bytes_;
     bytes_ += whole_lines(scratch);
+    for (RowSchedule::Band& band : schedule_.bands) {
+      for (RowSchedule::Step& step : band.steps) {
+        std::erase_if(step.shifts,
+                      [this](const auto& shift) { return buffers_[shift.image].row == 0; });
+      }
+    }
   }
 
   [[nodiscard]] std::size_t workspace_bytes(std::size_t threads) const override {
@@ -76,8 +82,9 @@ class ChainRowsKernel final : public Kernel {
   };
   /// What a member reads or writes: memory, or a buffer.
   struct Source {
-    int memory = -1;  // index in KernelArguments::inputs; of the last member's result: ::outputs
+    int input = -1, output = -1;  // index in KernelArguments; else there is a buffer
     std::size_t image = 0;
+    std::int64_t channel = 0;  // of a part, in the image where it lies
   };
   struct Part {
     std::unique_ptr<RowKernel> kernel;
@@ -87,15 +94,43 @@ class ChainRowsKernel final : public Kernel {
     Image image;      // then, in memory
   };
 
-  static Source source_of(const GroupTiles& tiles, const Group& group, ValueId id) {
-    Source source;
-    for (std::size_t i = 0; i < tiles.images().size(); ++i) {
-      if (tiles.images()[i].id == id) source.image = i;
+  /// Where values lie: what is a part of another one, there.
+  class Sources {
+   public:
+    Sources(const Plan& plan, const Group& group, const GroupTiles& tiles)
+        : plan_(plan), group_(group), tiles_(tiles), parts_(parts_of(plan.graph, group)) {}
+
+    /// Is an intermediate no part of another image, and made at all?
+    [[nodiscard]] bool has_buffer(std::size_t image) const {
+      const ValueId id = tiles_.images()[image].id;
+      const NodeId producer = plan_.graph.producer(id);
+      return of(id).image == image && !is_zipped(plan_.graph, group_, plan_.graph.node(producer));
     }
-    const auto input = std::ranges::find(group.inputs, id);
-    if (input != group.inputs.end()) source.memory = static_cast<int>(input - group.inputs.begin());
-    return source;
-  }
+
+    [[nodiscard]] Source of(ValueId id) const {
+      Source source;
+      for (auto part = parts_.find(id);
+           part != parts_.end() && lies_inside(plan_, id, part->second.whole);
+           part = parts_.find(id)) {
+        source.channel += part->second.channel;
+        id = part->second.whole;
+      }
+      for (std::size_t i = 0; i < tiles_.images().size(); ++i) {
+        if (tiles_.images()[i].id == id) source.image = i;
+      }
+      const auto input = std::ranges::find(group_.inputs, id);
+      if (input != group_.inputs.end())
+        source.input = static_cast<int>(input - group_.inputs.begin());
+      if (id == group_.members.back().result) source.output = output_index(group_, id);
+      return source;
+    }
+
+   private:
+    const Plan& plan_;
+    const Group& group_;
+    const GroupTiles& tiles_;
+    std::map<ValueId, PartOf> parts_;
+  };
 
   void run_band(const KernelArguments& arguments, std::int64_t n, const RowSchedule::Band& band,
                 std::byte* workspace) const noexcept {
@@ -109,21 +144,25 @@ class ChainRowsKernel final : public Kernel {
       for (std::size_t m = 0; m < parts_.size(); ++m) {
         if (step.rows[m].size() == 0) continue;
         const Part& part = parts_[m];
-        // Where the whole image would lie if the buffer were a part of it.
-        const auto virtual_image = [&](const Source& source) -> void* {
+        // Of a buffer: where the whole image would lie if it were a part of it.
+        const auto written = [&](const Source& source) {
           const Buffer& buffer = buffers_[source.image];
-          return workspace + static_cast<std::ptrdiff_t>(buffer.offset) - n * buffer.image -
-                 step.base[source.image] * buffer.row;
+          void* const image = source.output >= 0
+                                  ? arguments.outputs[static_cast<std::size_t>(source.output)]
+                                  : workspace + static_cast<std::ptrdiff_t>(buffer.offset) -
+                                        n * buffer.image - step.base[source.image] * buffer.row;
+          return static_cast<float*>(image) + source.channel;
         };
         std::array<const void*, kMostInputs> inputs{};
         for (std::size_t i = 0; i < part.inputs.size(); ++i) {
           const Source& source = part.inputs[i];
-          inputs[i] = source.memory >= 0 ? arguments.inputs[static_cast<std::size_t>(source.memory)]
-                                         : virtual_image(source);
+          inputs[i] = source.input >= 0
+                          ? static_cast<const float*>(
+                                arguments.inputs[static_cast<std::size_t>(source.input)]) +
+                                source.channel
+                          : written(source);
         }
-        void* output = part.output.memory >= 0
-                           ? arguments.outputs[static_cast<std::size_t>(part.output.memory)]
-                           : virtual_image(part.output);
+        void* output = written(part.output);
         part.kernel->run_rows({.inputs = std::span(inputs).first(part.inputs.size()),
                                .outputs = std::span(&output, 1),
                                .workspace = workspace + scratch_},

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/chain_rows.hpp"
+#include "plan/parts.hpp"
 
 namespace braze::cpu {
 namespace {
@@ -87,11 +88,15 @@ RowSchedule row_schedule(const GroupTiles& tiles, const Tiling& tiling) {
   // move every other step.
   std::vector<std::int64_t> capacity(tiles.images().size());
   const std::int64_t extent = tiles.result().extent[0];
-  for (std::int64_t row = 0; row < extent; row += tiling.rows) {
-    const Interval rows = {row, std::min(row + tiling.rows, extent)};
-    const std::vector<Region> needed = tiles.needed({rows, Interval{0, tiles.result().extent[1]}});
-    for (const GroupTiles::Member& member : tiles.members())
-      capacity[member.image] = std::max(capacity[member.image], needed[member.image][0].size());
+  for (std::int64_t band = 0; band < extent; band += tiling.band) {
+    const std::int64_t end = std::min(band + tiling.band, extent);
+    for (std::int64_t row = band; row < end; row += tiling.rows) {
+      const Interval rows = {row, std::min(row + tiling.rows, end)};
+      const std::vector<Region> needed =
+          tiles.needed({rows, Interval{0, tiles.result().extent[1]}});
+      for (const GroupTiles::Member& member : tiles.members())
+        capacity[member.image] = std::max(capacity[member.image], needed[member.image][0].size());
+    }
   }
   const std::vector<std::array<std::int64_t, 2>> once = tiles.extents(1, 1);
   const std::vector<std::array<std::int64_t, 2>> next = tiles.extents(1 + tiling.rows, 1);
@@ -109,6 +114,15 @@ RowSchedule row_schedule(const GroupTiles& tiles, const Tiling& tiling) {
   return schedule;
 }
 
+const Node* zipped_concat(const Graph& graph, const Group& group, const Node& node) {
+  if (node.as<ChannelShuffle>() == nullptr) return nullptr;
+  for (const Group::Member& member : group.members) {
+    const Node& concat = graph.node(member.anchor);
+    if (member.result == node.inputs[0] && is_zipped(graph, group, concat)) return &concat;
+  }
+  return nullptr;
+}
+
 Group part_of(const Graph& graph, const Group& group, std::size_t index) {
   Group part;
   part.members = {group.members[index]};
@@ -118,7 +132,9 @@ Group part_of(const Graph& graph, const Group& group, std::size_t index) {
         std::ranges::find(part.inputs, id) == part.inputs.end())
       part.inputs.push_back(id);
   };
-  for (const ValueId id : graph.node(part.members[0].anchor).inputs) read(id);
+  const Node& node = graph.node(part.members[0].anchor);
+  const Node* const concat = zipped_concat(graph, group, node);
+  for (const ValueId id : concat != nullptr ? concat->inputs : node.inputs) read(id);
   for (const EpilogueStep& step : part.members[0].epilogue.steps) read(step.operand);
   return part;
 }

@@ -28,7 +28,7 @@ double us_of(double operations, std::int64_t lanes, const Device& device) {
 double filter_us(const WinogradProblem& problem, std::int64_t taps, const Device& device) {
   const double own = 4 * number(taps * problem.channels * problem.outputs);
   const double all = std::max(own, number(taps) / 9 * problem.constant_bytes);
-  return own / (all < device.cache_bytes ? 1.75 * device.cache_bandwidth : device.dram_bandwidth) *
+  return own / (all < device.cache_bytes ? 0.44 * device.onchip_bandwidth : device.dram_bandwidth) *
          1e6;
 }
 

@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "kernels/cpu/chain_rows.hpp"
 #include "kernels/cpu/epilogue.hpp"
+#include "kernels/cpu/strided_copy.hpp"
 
 namespace braze::cpu {
 namespace {
@@ -56,6 +57,10 @@ class RowPointwise final : public RowKernel {
     x_ = image_of(plan, copied);
     y_ = image_of(plan, part.group.outputs[0]);
     input_ = operand_of(plan, part.group, copied).input;
+    constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
+    row_ = {kFloat,
+            {{y_.w, x_.stride_w * kFloat, y_.stride_w * kFloat},
+             {y_.c, x_.stride_c * kFloat, y_.stride_c * kFloat}}};
   }
 
   void run(const KernelArguments& arguments) const noexcept override {
@@ -76,8 +81,8 @@ class RowPointwise final : public RowKernel {
     for (std::int64_t row = begin; row < end; ++row) {
       tile.data = y + row * y_.stride_h;
       tile.pixel = row * y_.w;
-      for (std::int64_t p = 0; p < y_.w; ++p)
-        std::copy_n(x + row * x_.stride_h + p * x_.stride_w, y_.c, tile.data + p * y_.stride_w);
+      for (std::int64_t task = 0; task < row_.tasks(); ++task)
+        row_.run_task(task, x + row * x_.stride_h, tile.data);
       epilogue_.apply(arguments, tile);
     }
   }
@@ -85,6 +90,7 @@ class RowPointwise final : public RowKernel {
  private:
   TileEpilogue epilogue_;
   Image x_, y_;
+  StridedCopy row_;
   int input_ = 0;
 };
 

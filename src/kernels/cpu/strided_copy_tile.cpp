@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "kernels/cpu/simd.hpp"
+#include "kernels/cpu/simd_pairs.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace braze::cpu::HWY_NAMESPACE {
@@ -32,11 +33,26 @@ struct OverlappingRun {
     std::memcpy(to + size - kPiece, from + size - kPiece, kPiece);
   }
 };
+/// At least a vector: whole ones, the last of which may overlap the one before.
+struct VectorRun {
+  static HWY_INLINE void copy(std::uint8_t* HWY_RESTRICT to, const std::uint8_t* HWY_RESTRICT from,
+                              std::size_t size) {
+    const hn::ScalableTag<std::uint8_t> d;
+    const std::size_t lanes = hn::Lanes(d);
+    for (std::size_t i = 0; i < size; i += lanes) {
+      const std::size_t at = std::min(i, size - lanes);
+      hn::StoreU(hn::LoadU(d, from + at), d, to + at);
+    }
+  }
+};
 struct AnyRun {
   static HWY_INLINE void copy(std::uint8_t* to, const std::uint8_t* from, std::size_t size) {
     std::memcpy(to, from, size);
   }
 };
+
+/// Beyond it memcpy() is as fast or faster.
+constexpr std::int64_t kLongRun = 1024;
 
 template <class Run>
 void copy_runs(const CopyTile& tile) {
@@ -153,54 +169,103 @@ HWY_INLINE bool transpose_blocks(D d, const CopyTile& tile, bool columns_first) 
   return true;
 }
 
-/// Two to four columns written together by consecutive rows: n arrays become one of n-tuples. False
-/// if they do not lie so, or are shorter than a vector.
-template <class D>
+/// Columns written together by consecutive rows, in all lines: n arrays become one of n-tuples.
+/// False if they do not lie so, or are shorter than a vector.
+template <int kColumns, class D>
 bool zip(D d, const CopyTile& tile) {
   using T = hn::TFromD<D>;
-  if (tile.to_row != tile.columns * static_cast<std::int64_t>(sizeof(T))) return false;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto from = [&](std::int64_t c, std::int64_t r) {
-    return hn::LoadU(d, reinterpret_cast<const T*>(tile.from + c * tile.from_column) + r);
-  };
-  if (tile.rows < lanes) return false;
-  T* to = reinterpret_cast<T*>(tile.to);
-  for (std::int64_t begin = 0; begin < tile.rows; begin += lanes) {
-    const std::int64_t r =
-        std::min(begin, tile.rows - lanes);  // the last ones overlap those before
-    T* out = to + r * tile.columns;
-    if (tile.columns == 2) hn::StoreInterleaved2(from(0, r), from(1, r), d, out);
-    if (tile.columns == 3) hn::StoreInterleaved3(from(0, r), from(1, r), from(2, r), d, out);
-    if (tile.columns == 4)
-      hn::StoreInterleaved4(from(0, r), from(1, r), from(2, r), from(3, r), d, out);
+  if (tile.to_row != kColumns * static_cast<std::int64_t>(sizeof(T)) || tile.rows < lanes)
+    return false;
+  for (std::int64_t line = 0; line < tile.lines; ++line) {
+    const std::uint8_t* const in = tile.from + line * tile.from_line;
+    T* const to = reinterpret_cast<T*>(tile.to + line * tile.to_line);
+    const auto from = [&](std::int64_t c, std::int64_t r) BRAZE_INLINE {
+      return hn::LoadU(d, reinterpret_cast<const T*>(in + c * tile.from_column) + r);
+    };
+    each_block(tile.rows, lanes, [&](std::int64_t r) BRAZE_INLINE {
+      T* const out = to + r * kColumns;
+      if constexpr (kColumns == 2) store_pairs(d, from(0, r), from(1, r), out);
+      if constexpr (kColumns == 3)
+        hn::StoreInterleaved3(from(0, r), from(1, r), from(2, r), d, out);
+      if constexpr (kColumns == 4)
+        hn::StoreInterleaved4(from(0, r), from(1, r), from(2, r), from(3, r), d, out);
+    });
   }
   return true;
 }
 
-/// The inverse: an array of 2- to 4-tuples becomes that many arrays. False likewise.
-template <class D>
+template <class T>
+bool zip_lines(const CopyTile& tile) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 16 / sizeof(T)> d128;
+  switch (tile.columns) {
+    case 2:
+      return zip<2>(d, tile) || zip<2>(d128, tile);
+    case 3:
+      return zip<3>(d, tile) || zip<3>(d128, tile);
+    case 4:
+      return zip<4>(d, tile) || zip<4>(d128, tile);
+    default:
+      return false;
+  }
+}
+
+/// The inverse: an array of n-tuples becomes n arrays, in all lines. False likewise.
+template <int kRows, class D>
 bool unzip(D d, const CopyTile& tile) {
   using T = hn::TFromD<D>;
-  if (tile.from_column != tile.rows * static_cast<std::int64_t>(sizeof(T))) return false;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  const auto* from = reinterpret_cast<const T*>(tile.from);
-  const auto to = [&](std::int64_t r, std::int64_t c) {
-    return reinterpret_cast<T*>(tile.to + r * tile.to_row) + c;
-  };
+  if (tile.from_column != kRows * static_cast<std::int64_t>(sizeof(T))) return false;
+  if constexpr (kRows == 2 && sizeof(T) == 4 && kExactMasks) {
+    if (tile.columns < lanes && 2 * tile.columns >= lanes) {
+      const auto n = static_cast<std::size_t>(tile.columns);
+      for (std::int64_t line = 0; line < tile.lines; ++line) {
+        std::uint8_t* const out = tile.to + line * tile.to_line;
+        hn::Vec<D> a, b;
+        load_pairs_n(d, reinterpret_cast<const T*>(tile.from + line * tile.from_line), n, a, b);
+        store_n(a, d, reinterpret_cast<T*>(out), n);
+        store_n(b, d, reinterpret_cast<T*>(out + tile.to_row), n);
+      }
+      return true;
+    }
+  }
   if (tile.columns < lanes) return false;
-  for (std::int64_t begin = 0; begin < tile.columns; begin += lanes) {
-    const std::int64_t c = std::min(begin, tile.columns - lanes);
-    const T* in = from + c * tile.rows;
-    hn::Vec<D> v0, v1, v2, v3;
-    if (tile.rows == 2) hn::LoadInterleaved2(d, in, v0, v1);
-    if (tile.rows == 3) hn::LoadInterleaved3(d, in, v0, v1, v2);
-    if (tile.rows == 4) hn::LoadInterleaved4(d, in, v0, v1, v2, v3);
-    hn::StoreU(v0, d, to(0, c));
-    hn::StoreU(v1, d, to(1, c));
-    if (tile.rows > 2) hn::StoreU(v2, d, to(2, c));
-    if (tile.rows > 3) hn::StoreU(v3, d, to(3, c));
+  for (std::int64_t line = 0; line < tile.lines; ++line) {
+    const T* const from = reinterpret_cast<const T*>(tile.from + line * tile.from_line);
+    std::uint8_t* const out = tile.to + line * tile.to_line;
+    each_block(tile.columns, lanes, [&](std::int64_t c) BRAZE_INLINE {
+      const T* const in = from + c * kRows;
+      const auto store = [&](std::int64_t r, hn::Vec<D> v) BRAZE_INLINE {
+        hn::StoreU(v, d, reinterpret_cast<T*>(out + r * tile.to_row) + c);
+      };
+      hn::Vec<D> v0, v1, v2, v3;
+      if constexpr (kRows == 2) load_pairs(d, in, v0, v1);
+      if constexpr (kRows == 3) hn::LoadInterleaved3(d, in, v0, v1, v2);
+      if constexpr (kRows == 4) hn::LoadInterleaved4(d, in, v0, v1, v2, v3);
+      store(0, v0);
+      store(1, v1);
+      if constexpr (kRows > 2) store(2, v2);
+      if constexpr (kRows > 3) store(3, v3);
+    });
   }
   return true;
+}
+
+template <class T>
+bool unzip_lines(const CopyTile& tile) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 16 / sizeof(T)> d128;
+  switch (tile.rows) {
+    case 2:
+      return unzip<2>(d, tile) || unzip<2>(d128, tile);
+    case 3:
+      return unzip<3>(d, tile) || unzip<3>(d128, tile);
+    case 4:
+      return unzip<4>(d, tile) || unzip<4>(d128, tile);
+    default:
+      return false;
+  }
 }
 
 template <class T>
@@ -208,8 +273,6 @@ void transpose(const CopyTile& tile) {
   const hn::ScalableTag<T> d;
   const hn::CappedTag<T, 16 / sizeof(T)> d128;
   constexpr auto kBlock = static_cast<std::int64_t>(16 / sizeof(T));
-  if (tile.columns >= 2 && tile.columns <= 4 && (zip(d, tile) || zip(d128, tile))) return;
-  if (tile.rows >= 2 && tile.rows <= 4 && (unzip(d, tile) || unzip(d128, tile))) return;
   if (tile.rows < kBlock) return transpose_scalar<T>(tile, 0, tile.rows);
   // A cache set has few places: columns a multiple of 4 KB apart all share one, of 512 bytes apart
   // every eighth.
@@ -232,6 +295,18 @@ void each_line(CopyTile& tile) {
   }
 }
 
+template <class T>
+void transpose_lines(CopyTile& tile) {
+#if HWY_TARGET != HWY_SCALAR
+  if (zip_lines<T>(tile) || unzip_lines<T>(tile)) {
+    tile.from += tile.lines * tile.from_line;
+    tile.to += tile.lines * tile.to_line;
+    return;
+  }
+#endif
+  each_line<transpose<T>>(tile);
+}
+
 void runs_of_any_size(CopyTile& tile) {
   switch (tile.size) {
     case 1:
@@ -247,7 +322,8 @@ void runs_of_any_size(CopyTile& tile) {
     default:
       break;
   }
-  if (tile.size > 64 || tile.size < 8) return each_line<copy_runs<AnyRun>>(tile);
+  if (tile.size > kLongRun || tile.size < 8) return each_line<copy_runs<AnyRun>>(tile);
+  if (tile.size > 64) return each_line<copy_runs<VectorRun>>(tile);
   if (tile.size > 32) return each_line<copy_runs<OverlappingRun<32>>>(tile);
   if (tile.size > 16) return each_line<copy_runs<OverlappingRun<16>>>(tile);
   return each_line<copy_runs<OverlappingRun<8>>>(tile);
@@ -258,16 +334,13 @@ void copy_tile(CopyTile& tile) {
   const bool fills = tile.inner == StridedCopy::Inner::kFill;
   switch (tile.size) {
     case 1:
-      return fills ? each_line<fill<std::uint8_t>>(tile) : each_line<transpose<std::uint8_t>>(tile);
+      return fills ? each_line<fill<std::uint8_t>>(tile) : transpose_lines<std::uint8_t>(tile);
     case 2:
-      return fills ? each_line<fill<std::uint16_t>>(tile)
-                   : each_line<transpose<std::uint16_t>>(tile);
+      return fills ? each_line<fill<std::uint16_t>>(tile) : transpose_lines<std::uint16_t>(tile);
     case 4:
-      return fills ? each_line<fill<std::uint32_t>>(tile)
-                   : each_line<transpose<std::uint32_t>>(tile);
+      return fills ? each_line<fill<std::uint32_t>>(tile) : transpose_lines<std::uint32_t>(tile);
     default:
-      return fills ? each_line<fill<std::uint64_t>>(tile)
-                   : each_line<transpose<std::uint64_t>>(tile);
+      return fills ? each_line<fill<std::uint64_t>>(tile) : transpose_lines<std::uint64_t>(tile);
   }
 }
 
