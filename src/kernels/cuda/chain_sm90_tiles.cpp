@@ -211,9 +211,9 @@ double longer(double a, double b) { return std::sqrt(std::hypot(a * a, b * b)); 
 
 /// Instructions of one thread for a plane of a depthwise stage; reckoned, not measured. A tap takes
 /// one for each of 8 channels and pixels, and loading 8 channels of pixel or filter 8 conversions,
-/// the load, and for a pixel 3 of its address; the rest is the epilogue.
+/// the load, and for a pixel 4 of its address; the rest is the epilogue.
 double depthwise_instructions(const ChainStage& stage, const StageTile& s, const Tile& tile) {
-  constexpr double kLoad = 9, kAddress = 3, kPixel = 50, kRunOf = 30, kPlane = 150;
+  constexpr double kLoad = 9, kAddress = 4, kPixel = 65, kRunOf = 30, kPlane = 150;
   constexpr double kRun = device::kChainRun;
   const auto rows = static_cast<double>(stage.kernel[0]);
   const auto columns = static_cast<double>(stage.kernel[1]);

@@ -33,9 +33,12 @@ __device__ __forceinline__ void chain_depthwise_sums(float (&sum)[P][V],
         x, reinterpret_cast<const T*>(plane + pixel + ((chunk ^ (pixel >> 7 & 7)) << 4)));
   };
   constexpr int kTaps = kColumns > 0 ? kColumns : 1;  // at a time
+  int tap_at = s.tap_at[0];                           // asked for a step ahead
 #pragma unroll 1
-  for (int tap = 0; tap < s.taps; tap += kTaps, filter += kTaps * 64) {
-    const int first = at + s.tap_at[tap] * 16;
+  for (int tap = 0; tap < s.taps; filter += kTaps * 64) {
+    const int first = at + tap_at * 16;
+    tap += kTaps;
+    tap_at = s.tap_at[tap < s.taps ? tap : 0];
     float by[kTaps][V];
     BRAZE_UNROLL
     for (int c = 0; c < kTaps; ++c) load_vector<T, V>(by[c], filter + c * 64);
@@ -87,11 +90,15 @@ __device__ __forceinline__ void chain_depthwise_plane(const ChainSm90Parameters&
       if constexpr (kEach) {
         if (exists) store_result<Result, Store::kEach, V>(sum[j], p.y, at);
       } else {
-        BRAZE_UNROLL
-        for (int e = 0; e < V; ++e) sum[j][e] = exists && e < count ? sum[j][e] : 0.0f;
+        if (count < V) {
+          BRAZE_UNROLL
+          for (int e = 0; e < V; ++e) sum[j][e] = e < count ? sum[j][e] : 0.0f;
+        }
         const int pixel = r * s.pitch + c;
-        store_vector<T, V>(reinterpret_cast<T*>(to + pixel * 128 + ((chunk ^ pixel % 8) * 16)),
-                           sum[j]);
+        Words<4> words = pack<T, V>(sum[j]);
+        BRAZE_UNROLL
+        for (int e = 0; e < 4; ++e) words.at[e] = exists ? words.at[e] : 0u;
+        store_words(to + pixel * 128 + ((chunk ^ (pixel & 7)) << 4), words);
       }
     }
   }
