@@ -52,8 +52,8 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
           const Device& device) {
   const ConvSm90Problem problem = conv_sm90_problem(graph, cpu::anchor_of(graph, group));
   const std::optional<PatchTile> patch = patch_of(candidate);
-  if (!patch) return conv_sm90_work(graph, group, problem, tile_of(candidate), device);
   const int staged = staged_of(graph, group);
+  if (!patch) return conv_sm90_work(graph, group, problem, tile_of(candidate), staged, device);
   return conv_sm90_work(graph, group, problem, patch_us(problem, *patch, staged, device),
                         patch_geometry(problem, *patch, staged).blocks(device), device);
 }

@@ -95,8 +95,17 @@ std::int64_t block_count(const ConvSm90Problem& problem, const ConvSm90TileShape
 /// Has each block one tile, or part of one, whose operands are in shared memory all at once?
 bool fits_whole(const ConvSm90Problem& problem, const ConvSm90TileShape& tile, int staged,
                 const Device& device);
+/// How the blocks of a grid share the multiprocessors, for estimates of time.
+struct ConvSm90Spread {
+  double clock;             // Hz, from the peak of products
+  double together, rounds;  // blocks of the busiest multiprocessor at a time, and one by one
+  double l2;                // bytes per cycle from the L2 cache, of each multiprocessor
+  bool fills;               // there is no place for as many blocks of the next kernel
+  ConvSm90Spread(double blocks, int blocks_per_sm, int split, int shared_bytes,
+                 const Device& device);
+};
 /// Estimated time in the kernel, microseconds.
-double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
+double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile, int staged,
                     const Device& device);
 
 Candidate candidate_of(const ConvSm90TileShape& tile);
@@ -105,7 +114,7 @@ ConvSm90TileShape tile_of(const Candidate& candidate);
 Work conv_sm90_work(const Graph& graph, const Group& group, const ConvSm90Problem& problem,
                     double us, std::int64_t blocks, const Device& device);
 Work conv_sm90_work(const Graph& graph, const Group& group, const ConvSm90Problem& problem,
-                    const ConvSm90TileShape& tile, const Device& device);
+                    const ConvSm90TileShape& tile, int staged, const Device& device);
 
 /// What the family supports; elements from pixel to pixel of an input that the TMA can read, or
 /// nothing.

@@ -126,11 +126,40 @@ std::vector<PatchTile> patch_tiles(const ConvSm90Problem& problem, int staged) {
   return tiles;
 }
 
+namespace {
+
+// Fitted to times of 34 kernels on an H200, as in conv_sm90_tiles.cpp. One copy brings all weights,
+// most of them before the kernel's turn; each plane of a patch is a copy of its own.
+double whole_us(const ConvSm90Problem& problem, const PatchTile& tile, int staged,
+                const PatchGeometry& g, const Device& device) {
+  const ConvSm90Spread on(static_cast<double>(g.tiles) * tile.split, g.blocks_per_sm, tile.split,
+                          g.shared_bytes, device);
+  const double part = std::ceil(static_cast<double>(steps(problem)) / tile.split);
+  const double bytes =
+      static_cast<double>(g.patch_stages) * g.patch_bytes + 0.57 * part * device::kPatchWeights;
+  const double copies = 117.0 * g.planes[0] * g.planes[1] * g.patch_stages;
+  const double load =
+      on.together * std::pow(std::pow(bytes / (1.7 * on.l2), 4) + std::pow(copies, 4), 0.25);
+  const double products = 1.06 * 2 * tile.pixels * on.together;
+  const double chain = part * std::pow(std::pow(124, 4) + std::pow(products, 4), 0.25);
+  const double exchange = tile.split > 1 ? 231 + 15.5 * tile.pixels : 0;
+  const double epilogue =
+      (8.45 * tile.pixels / tile.split + (staged > 0 ? 78 : 0)) * (1 + 0.79 * (on.together - 1));
+  constexpr double kBegin = 1838;
+  const double cycles = kBegin + (on.fills ? 68 : 0) +
+                        on.rounds * (std::hypot(load, chain) + exchange + epilogue) +
+                        (on.rounds - 1) * 0.7 * kBegin;
+  return cycles / on.clock * 1e6;
+}
+
+}  // namespace
+
 // Fitted to times of 363 kernels on an H200 (cycles; a clock from the peak of products), as in
 // conv_sm90_tiles.cpp.
 double patch_us(const ConvSm90Problem& problem, const PatchTile& tile, int staged,
                 const Device& device) {
   const PatchGeometry g = patch_geometry(problem, tile, staged);
+  if (g.whole) return whole_us(problem, tile, staged, g, device);
   const double clock = device.flops_fp16 / (device.units * 4096.0);  // Hz
   const double blocks = static_cast<double>(g.tiles) * tile.split;
   const double usable = tile.split > 2 ? device.units * 10.0 / 11 : device.units;

@@ -61,14 +61,70 @@ std::int64_t block_count(const ConvSm90Problem& problem, const ConvSm90TileShape
   return ceil_div(tiles, ceil_div(tiles, most));
 }
 
+namespace {
+
+device::ConvSm90Shared shared_of(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
+                                 int staged) {
+  return {tile.pixels, tile.channels, problem.step_bytes(), tile.split, tile.blocks_per_sm, staged};
+}
+
+}  // namespace
+
 bool fits_whole(const ConvSm90Problem& problem, const ConvSm90TileShape& tile, int staged,
                 const Device& device) {
-  const device::ConvSm90Shared shared{tile.pixels, tile.channels,      problem.step_bytes(),
-                                      tile.split,  tile.blocks_per_sm, staged};
+  const device::ConvSm90Shared shared = shared_of(problem, tile, staged);
   return block_count(problem, tile, device) == tile_count(problem, tile) * tile.split &&
          ceil_div(problem.steps(), tile.split) <= shared.stages &&
          (staged == 0 || shared.chunks >= shared.tile_chunks);
 }
+
+ConvSm90Spread::ConvSm90Spread(double blocks, int blocks_per_sm, int split, int shared_bytes,
+                               const Device& device)
+    : clock(device.flops_fp16 / (device.units * 4096.0)) {
+  const double usable = split > 2 ? device.units * 10.0 / 11 : device.units;
+  const double on_one = std::ceil(blocks / usable);
+  together = std::min<double>(on_one, blocks_per_sm);
+  rounds = std::ceil(on_one / blocks_per_sm);
+  l2 = device.cache_bandwidth / clock / std::min(blocks, usable);
+  constexpr double kReserved = 1024;  // bytes of each block
+  fills = 2 * blocks >
+          device.units * std::floor((device.onchip_bytes + kReserved) / (shared_bytes + kReserved));
+}
+
+namespace {
+
+// Fitted to times of 343 kernels on an H200, each after itself (cycles, as below). From the end of
+// the kernel before: the first operands, then
+//   bytes of all steps from the L2 cache: of activations, since most weights come before; and
+//   products, which follow each other, at the rate of the tensor cores or one by one: what is
+//   shorter hides most of itself;
+//   the exchange of a split sum; the epilogue and its stores;
+// and what others after this kernel wait for, if there is no place for their blocks beside its own.
+double whole_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile, int staged,
+                const Device& device) {
+  const double p = tile.pixels, k = tile.channels, row = problem.step_bytes();
+  const ConvSm90Spread on(static_cast<double>(tile_count(problem, tile) * tile.split),
+                          tile.blocks_per_sm, tile.split, shared_of(problem, tile, staged).bytes,
+                          device);
+  const auto steps = static_cast<double>(ceil_div(problem.steps(), tile.split));
+  const double load = steps * (p + 0.13 * k) * row * on.together / (1.46 * on.l2);
+  const double latency = 56.8 * (1 + row / 128), products = 0.84 * p * k * row / 4096;
+  const double chain =
+      steps * std::pow(std::pow(latency, 4) + std::pow(on.together * products, 4), 0.25);
+  const double exchange =
+      tile.split > 1 ? (42 * tile.split + 0.387 * p * k) * (1 + 0.69 * (on.together - 1)) : 0;
+  const double stored = std::min(k, static_cast<double>(problem.outputs));
+  const double epilogue =
+      p / tile.split * (0.046 * k + 0.0354 * stored + 2 * stored * on.together * 0.83 / on.l2) +
+      (staged > 0 ? 153 : 0);
+  constexpr double kBegin = 1882;
+  const double cycles = kBegin + (problem.pointwise() ? 0 : 172) + (on.fills ? 98 : 0) +
+                        on.rounds * (std::hypot(load, chain) + exchange + epilogue) +
+                        (on.rounds - 1) * 0.7 * kBegin;
+  return cycles / on.clock * 1e6;
+}
+
+}  // namespace
 
 // Fitted to times of 905 kernels on an H200 (cycles; a clock from the peak of products). A step of
 // the sum takes the longest of
@@ -79,8 +135,9 @@ bool fits_whole(const ConvSm90Problem& problem, const ConvSm90TileShape& tile, i
 //   all of them read at once, count more;
 // each times the blocks that share a multiprocessor; or of the latency of a block's own chain. A
 // multiprocessor does its blocks' tiles one after another. Left out: DRAM.
-double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
+double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& tile, int staged,
                     const Device& device) {
+  if (fits_whole(problem, tile, staged, device)) return whole_us(problem, tile, staged, device);
   const double peak = problem.dtype == DType::kFloat32 ? 2 * device.flops_tf32 : device.flops_fp16;
   const double clock = peak / (device.units * 4096.0);  // Hz
   const double p = tile.pixels, k = tile.channels, row = problem.step_bytes(), split = tile.split;
@@ -98,15 +155,18 @@ double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& til
   const double l2_part =
       std::min(85.0, 2.76 * device.cache_bandwidth / clock / std::min(blocks, usable));
   const double l2 = (p + 1.2 * k) * row / l2_part;
-  const double latency = 138 + (tile.pixels == 64 ? 0.75 : 0.19) * k;
+  const double latency = 154 + (tile.pixels == 64 ? 0.76 : 0.19) * k;
   const double step = std::max(together * std::max({products, shared, walk, l2}), latency);
   const double steps = static_cast<double>(ceil_div(problem.steps(), tile.split));
 
   double epilogue = 572 + 0.1 * p * k;
-  if (tile.split > 1) epilogue = 1070 + (0.052 / split + 0.218) * p * k;
+  if (tile.split > 1) epilogue = 1477 + (0.052 / split + 0.312) * p * k;
   epilogue *= 1 + 0.28 * (together - 1);
   constexpr double kBegin = 1790;  // until the first operands are there
-  const double cycles = kBegin + rounds * steps * step + (1 + 1.45 * (rounds - 1)) * epilogue;
+  const ConvSm90Spread spread(blocks, tile.blocks_per_sm, tile.split,
+                              shared_of(problem, tile, staged).bytes, device);
+  const double cycles = kBegin + rounds * steps * step + (1 + 1.45 * (rounds - 1)) * epilogue +
+                        (spread.fills ? 12 : 0);
   return cycles / clock * 1e6;
 }
 
@@ -138,8 +198,8 @@ Work conv_sm90_work(const Graph& graph, const Group& group, const ConvSm90Proble
 }
 
 Work conv_sm90_work(const Graph& graph, const Group& group, const ConvSm90Problem& problem,
-                    const ConvSm90TileShape& tile, const Device& device) {
-  return conv_sm90_work(graph, group, problem, conv_sm90_us(problem, tile, device),
+                    const ConvSm90TileShape& tile, int staged, const Device& device) {
+  return conv_sm90_work(graph, group, problem, conv_sm90_us(problem, tile, staged, device),
                         block_count(problem, tile, device), device);
 }
 

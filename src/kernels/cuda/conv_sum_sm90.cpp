@@ -82,7 +82,9 @@ std::vector<Candidate> candidates(const Graph& graph, const Group& group, const 
 
 Work work(const Graph& graph, const Group& group, const Candidate& candidate,
           const Device& device) {
-  return conv_sm90_work(graph, group, sum_of(graph, group).problem(), tile_of(candidate), device);
+  const ConvSm90Sum sum = sum_of(graph, group);
+  return conv_sm90_work(graph, group, sum.problem(), tile_of(candidate), staged_of(graph, sum),
+                        device);
 }
 
 Kernel build(const Plan& plan, const KernelPlan& kernel) {
