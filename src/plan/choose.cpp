@@ -120,7 +120,7 @@ double estimate_us(const Work& work, DType compute, const Device& device) {
       work.dram_bytes < device.cache_bytes ? device.cache_bandwidth : device.dram_bandwidth;
   const double compute_us = work.flops / (work.efficiency * peak) * 1e6;
   const double memory_us = work.dram_bytes / bandwidth * 1e6;
-  return std::max(compute_us, memory_us) + device.launch_us;
+  return std::max({compute_us, memory_us, device.kernel_us}) + device.launch_us;
 }
 
 }  // namespace braze

@@ -15,7 +15,7 @@ Plan make_plan(const Graph& graph, const Device& device, const PlanOptions& opti
 std::string print(const Plan& plan);
 
 /// Seconds-scale model of a kernel's time on a device, in microseconds:
-///   max(flops / (efficiency * peak), dram_bytes / bandwidth) + launch.
+///   max(flops / (efficiency * peak), dram_bytes / bandwidth, shortest kernel) + launch.
 /// Left out: cache reuse between kernels, imbalance between workers, frequency changes.
 double estimate_us(const Work& work, DType compute, const Device& device);
 

@@ -4,7 +4,8 @@
 // the end) that every way from it comes to. What lies between falls into branches that do not read
 // each other. Branches run at once where
 //   the largest kernels of the streams together leave no multiprocessor to be shared, and
-//   sum of all branches - longest stream - kCrossings * launch > kGain * sum of all branches:
+//   sum of all branches - longest stream - kCrossings * (launch + shortest kernel)
+//     > kGain * sum of all branches:
 // each fork and join costs a whole end and beginning of kernels, which follow each other in a
 // stream without one (programmatic dependent launch).
 #include <algorithm>
@@ -188,7 +189,8 @@ class StreamPlanner {
     if (busy > plan_.device.units) return std::nullopt;
     const double sum = std::accumulate(us.begin(), us.end(), 0.0);
     fork.gain_us = sum - *std::max_element(us.begin(), us.end()) -
-                   kCrossings * plan_.device.launch_us * static_cast<double>(streams - 1);
+                   kCrossings * (plan_.device.launch_us + plan_.device.kernel_us) *
+                       static_cast<double>(streams - 1);
     if (fork.gain_us <= kGain * sum) return std::nullopt;
     return fork;
   }

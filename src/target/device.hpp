@@ -27,9 +27,11 @@ struct Device {
   double flops_tf32 = 0;
   double flops_fp16 = 0;
   double ops_int8 = 0;
-  double launch_us = 0;     // CPU: waking the workers for a parallel loop; CUDA: one graph node
-  double barrier_us = 0;    // grid-wide barrier inside a kernel
-  bool tf32 = false;        // CUDA: fp32 products may be rounded to tf32 (--precision tf32)
+  double launch_us = 0;   // CPU: waking the workers for a parallel loop; CUDA: between two kernels
+                          // of a graph
+  double kernel_us = 0;   // the shortest kernel, from the end of the one before
+  double barrier_us = 0;  // grid-wide barrier inside a kernel
+  bool tf32 = false;      // CUDA: fp32 products may be rounded to tf32 (--precision tf32)
   double max_error = 1e-4;  // largest error of an output, as a fraction of its range, that a faster
                             // algorithm may bring
   std::string isa;          // CPU: Highway target that will run, e.g. "AVX3"; "" on CUDA
