@@ -227,7 +227,7 @@ double depthwise_instructions(const ChainStage& stage, const StageTile& s, const
 
 }  // namespace
 
-// Fitted to times of 768 kernels of 32 chains on an H200 (cycles; a clock from the peak of
+// Fitted to times of 352 kernels of 22 chains on an H200 (cycles; a clock from the peak of
 // products). A tile takes a team, for 64 outputs of a stage,
 //   its steps, each the longest of its products, of the latency of one that is waited for, and of
 //   its weights on the way from the L2 cache, whose bandwidth the busy multiprocessors divide;
@@ -240,10 +240,10 @@ double depthwise_instructions(const ChainStage& stage, const StageTile& s, const
 // and, of all teams together, products, instructions of epilogues, and bytes. DRAM is left out.
 double time_us(const ChainProblem& problem, const Storage& storage, const Tile& tile,
                const Geometry& g, const Device& device) {
-  constexpr double kStart = 2358, kProducts = 0.84, kStep = 165, kBlock = 532, kIssued = 159;
-  constexpr double kPixel = 2.64, kHeld = 4.94, kInMemory = 45, kStoredEach = 10;
-  constexpr double kShareOne = 1.38, kShareMany = 0.855;
-  constexpr double kCache = 1.215, kWeights = 1.38, kWait = 228;
+  constexpr double kStart = 1930, kProducts = 0.838, kStep = 160, kBlock = 447, kIssued = 266;
+  constexpr double kPixel = 2.27, kHeld = 3.62, kInMemory = 45, kStoredEach = 10;
+  constexpr double kShareOne = 1.67, kShareMany = 0.817;
+  constexpr double kCache = 0.824, kWeights = 1.505, kWait = 300;
   const double clock = device.flops_fp16 / (device.units * 4096.0);  // Hz
   const auto blocks = static_cast<double>(block_count(g, tile, device.units));
   const double rounds = std::ceil(static_cast<double>(g.tiles) / (blocks * tile.teams));
