@@ -2,7 +2,8 @@
 // Rates are the vendor's dense peaks, but for sm_90, whose numbers were measured on an H200
 // (bench/results). There a kernel in a network takes 0.2 to 0.4 us more than after itself, and none
 // takes less than 1 us: estimates that were fitted to such times contain the kernel's beginning.
-// Where kernels do not overlap, a little more is taken to lie between them.
+// Older GPUs do not overlap the kernels of a graph (programmatic dependent launch begins with
+// sm_90): a whole launch is between them, which is all that is known of their shortest kernel.
 #include <fmt/format.h>
 
 #include <array>
@@ -24,11 +25,11 @@ struct Record {
 };
 
 constexpr std::array kRecords = {
-    Record{70, 80, 96, 6, 900, 2500, 15.7, 15.7, 125, 62, 1.0, 1.0, 1.5},      // V100
-    Record{75, 40, 64, 4, 320, 1300, 8.1, 8.1, 65, 130, 1.0, 1.0, 1.5},        // T4
-    Record{80, 108, 163, 40, 1555, 4500, 19.5, 156, 312, 624, 0.5, 1.0, 1.2},  // A100
-    Record{86, 72, 99, 6, 600, 2000, 31.2, 62.5, 125, 250, 0.5, 1.0, 1.2},     // A10
-    Record{89, 142, 99, 96, 864, 4000, 91.6, 183, 362, 733, 0.4, 1.0, 1.1},    // L40S
+    Record{70, 80, 96, 6, 900, 2500, 15.7, 15.7, 125, 62, 2.0, 0, 1.5},        // V100
+    Record{75, 40, 64, 4, 320, 1300, 8.1, 8.1, 65, 130, 2.0, 0, 1.5},          // T4
+    Record{80, 108, 163, 40, 1555, 4500, 19.5, 156, 312, 624, 1.4, 0, 1.2},    // A100
+    Record{86, 72, 99, 6, 600, 2000, 31.2, 62.5, 125, 250, 1.4, 0, 1.2},       // A10
+    Record{89, 142, 99, 96, 864, 4000, 91.6, 183, 362, 733, 1.2, 0, 1.1},      // L40S
     Record{90, 132, 227, 60, 4300, 7400, 67, 395, 790, 1580, 0.3, 1.0, 0.95},  // H200
 };
 

@@ -1,4 +1,4 @@
-#include "braze/conv_sm90.cuh"
+#include "braze/conv_patch_sm90_whole.cuh"
 
 namespace braze::device {
 
@@ -13,7 +13,7 @@ struct Epilogue {
   template <int V>
   static __device__ __forceinline__ void apply(float (&v)[V], const EpilogueParameters& e,
                                                const Position& at, const Constants<V>& c) {
-    { float x[V]; load_staged<half, 64>(x, at); BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
+    { float x[V]; load_staged<half, 128>(x, at); BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = add(v[i], x[i]); }
     {  BRAZE_UNROLL for (int i = 0; i < V; ++i) v[i] = relu(v[i]); }
   }
   template <int V>
@@ -29,7 +29,7 @@ struct Epilogue {
 
 using namespace braze::device;
 
-extern "C" __global__ void __launch_bounds__(192, 2)
-conv_sm90_8359a46e9df2f9d1(const __grid_constant__ ConvSm90Parameters p) {
-  conv_sm90<ConvSm90Tile<half, 64, 32, 128, 1, 2, 2, true>, Epilogue, half, Store::kVector>(p);
+extern "C" __global__ void __launch_bounds__(128, 2)
+conv_patch_sm90_whole_3c2f509c77a94ad9(const __grid_constant__ ConvPatchParameters p) {
+  conv_patch_sm90_whole<ConvPatchTile<half, 64, 1, 1, true>, Epilogue, half, Store::kVector>(p);
 }

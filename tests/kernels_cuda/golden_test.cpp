@@ -76,7 +76,9 @@ Kernel chain_kernel(const Shape& shape, const std::vector<ChainPart>& parts, boo
   for (KernelFamily& family : registry) {
     if (family.name != "chain_sm90") family.joins = nullptr;
   }
-  const Plan plan = make_plan(net.graph, cuda_device(90), {FusionLevel::kFull, false}, registry);
+  Device device = cuda_device(90);
+  device.launch_us = 100;  // joins what it can, whether that pays or not
+  const Plan plan = make_plan(net.graph, device, {FusionLevel::kFull, false}, registry);
   for (const KernelPlan& kernel : plan.kernels) {
     if (kernel.family == "chain_sm90") return cuda::builder(kernel.family)(plan, kernel);
   }
