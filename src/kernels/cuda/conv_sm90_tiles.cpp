@@ -155,18 +155,15 @@ double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& til
   const double l2_part =
       std::min(85.0, 2.76 * device.cache_bandwidth / clock / std::min(blocks, usable));
   const double l2 = (p + 1.2 * k) * row / l2_part;
-  const double latency = 154 + (tile.pixels == 64 ? 0.76 : 0.19) * k;
+  const double latency = 138 + (tile.pixels == 64 ? 0.75 : 0.19) * k;
   const double step = std::max(together * std::max({products, shared, walk, l2}), latency);
   const double steps = static_cast<double>(ceil_div(problem.steps(), tile.split));
 
   double epilogue = 572 + 0.1 * p * k;
-  if (tile.split > 1) epilogue = 1477 + (0.052 / split + 0.312) * p * k;
+  if (tile.split > 1) epilogue = 1070 + (0.052 / split + 0.218) * p * k;
   epilogue *= 1 + 0.28 * (together - 1);
   constexpr double kBegin = 1790;  // until the first operands are there
-  const ConvSm90Spread spread(blocks, tile.blocks_per_sm, tile.split,
-                              shared_of(problem, tile, staged).bytes, device);
-  const double cycles = kBegin + rounds * steps * step + (1 + 1.45 * (rounds - 1)) * epilogue +
-                        (spread.fills ? 12 : 0);
+  const double cycles = kBegin + rounds * steps * step + (1 + 1.45 * (rounds - 1)) * epilogue;
   return cycles / clock * 1e6;
 }
 

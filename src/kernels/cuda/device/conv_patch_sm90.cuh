@@ -149,8 +149,6 @@ __device__ __forceinline__ void conv_patch_load(const ConvPatchParameters& p,
         barrier_wait(memory.patch_empty + patch.stage, patch.parity ^ 1);
         load_patch(patch.stage, block);
         patch.next(p.patch_stages);
-        // Kernels after this one come when its first operands are on their way.
-        if (tile == part.first && step == part.begin) launch_dependents();
         if (Tile::kStagesOperand && Tile::kWarpgroups == 1 && step == part.begin)
           conv_patch_load_staged(p, memory, 0, part.channel_tile * 64, part.x, part.y, part.n);
       }
@@ -451,6 +449,7 @@ __device__ __forceinline__ void conv_patch_sm90(const ConvPatchParameters& p) {
   const ConvPatchPart<Tile> part(p);
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
   constexpr int kLoader = Tile::kMathThreads * Tile::kWarpgroups, kWarps = Tile::kMathThreads / 32;
+  launch_dependents();
   if (threadIdx.x == kLoader) {
     for (int stage = 0; stage < p.weight_stages; ++stage) {
       barrier_init(memory.weights_full + stage, 1);

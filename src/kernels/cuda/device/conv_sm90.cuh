@@ -184,8 +184,6 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
   }
   grid_dependency_wait();
 
-  // Kernels after this one come when its first operands are on their way.
-  int until_others = early;
   Ring<Tile::kStages> ring;
   for (int tile = part.first_tile; tile < p.tiles; tile += part.stride) {
     const int channel = part.channel(p, tile);
@@ -208,7 +206,6 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
         other.load(to, memory.full + ring.stage);
         other.next();
       }
-      if (--until_others == 0) launch_dependents();
     }
   }
 }
@@ -334,14 +331,16 @@ __device__ __forceinline__ void conv_sm90_vector(float (&v)[8],
   for (int i = 0; i < 8; ++i) v[i] = acc[(group * 4 + i / 2) * 4 + 2 * h + i % 2];
 }
 
-/// A pixel of all images; the first one, if there is no such pixel.
+/// A pixel of all images; the first one, if there is no such pixel. kFew: most are of the first
+/// image, and nothing hides a division.
+template <bool kFew>
 struct Pixel {
   int n, at;
   bool exists;
   __device__ __forceinline__ Pixel(const ConvSm90Parameters& p, int pixel)
       : exists(pixel < p.pixels) {
     if (!exists) pixel = 0;
-    n = pixel < p.y.pixels ? 0 : pixel / p.y.pixels;  // a division is long where nothing hides it
+    n = kFew && pixel < p.y.pixels ? 0 : pixel / p.y.pixels;
     at = pixel - n * p.y.pixels;
   }
 };
@@ -373,7 +372,7 @@ struct Vectors {
 
 /// Epilogue and store of whole sums, from registers. `row` is that of the warp's first product in
 /// the tile, which begins at `pixel`.
-template <class Tile, class Epilogue, class Result, Store kStore>
+template <class Tile, class Epilogue, class Result, Store kStore, bool kFew>
 __device__ __forceinline__ void conv_sm90_finish(
     const ConvSm90Parameters& p, const ConvSm90Memory<Tile>& memory, Ring<Tile::kChunks>& staged,
     const float (&acc)[Tile::kProducts][Tile::kRegisters], int pixel, int row, int channel) {
@@ -389,7 +388,7 @@ __device__ __forceinline__ void conv_sm90_finish(
     BRAZE_UNROLL
     for (int m = 0; m < Tile::kProducts; ++m) {
       const int rows[2] = {row + 64 * m + g, row + 64 * m + g + 8};
-      const Pixel pixels[2] = {{p, pixel + rows[0]}, {p, pixel + rows[1]}};
+      const Pixel<kFew> pixels[2] = {{p, pixel + rows[0]}, {p, pixel + rows[1]}};
       Vectors<Epilogue, Result, kStore, 2 * kTogether> vectors;
       BRAZE_UNROLL
       for (int i = 0; i < 2 * kTogether; ++i) {
@@ -472,7 +471,7 @@ __device__ __forceinline__ void conv_sm90_finish_part(const ConvSm90Parameters& 
       vectors.v[i][4 + e] = half != 0 ? sum[0][e] : sum[1][e];
     }
     constexpr int kChunkGroups = Tile::kShared.chunk_channels / 8;
-    const Pixel own(p, pixel + row);
+    const Pixel<true> own(p, pixel + row);
     vectors.place(p.y, i, own.n, own.at, own.exists, channel + group * 8,
                   conv_sm90_staged(memory, group / kChunkGroups, row, group % kChunkGroups * 8));
     vectors.exists[i] = vectors.exists[i] && mine;
@@ -494,8 +493,8 @@ __device__ __forceinline__ void conv_sm90_compute(const ConvSm90Parameters& p,
     const int pixel = part.pixel(p, tile), channel = part.channel(p, tile);
     const int first_row = warp / 4 * (64 * Tile::kProducts) + warp % 4 * 16;
     if constexpr (Tile::kSplit == 1) {
-      conv_sm90_finish<Tile, Epilogue, Result, kStore>(p, memory, staged, acc, pixel, first_row,
-                                                       channel);
+      conv_sm90_finish<Tile, Epilogue, Result, kStore, false>(p, memory, staged, acc, pixel,
+                                                              first_row, channel);
     } else {
       BRAZE_UNROLL
       for (int m = 0; m < Tile::kProducts; ++m)
@@ -514,6 +513,7 @@ __device__ __forceinline__ void conv_sm90(const ConvSm90Parameters& p) {
   const ConvSm90Memory<Tile> memory(shared);
   const ConvSm90Part<Tile> part(p);
   const int warp = __shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / 32, 0);
+  launch_dependents();
   if (threadIdx.x == 0) {
     for (int stage = 0; stage < Tile::kStages; ++stage) {
       barrier_init(memory.full + stage, 1);

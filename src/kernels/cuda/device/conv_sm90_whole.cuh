@@ -132,8 +132,8 @@ __device__ __forceinline__ void conv_sm90_whole(const ConvSm90Parameters& p) {
   const int first_row = warp / 4 * (64 * Tile::kProducts) + warp % 4 * 16;
   if constexpr (Tile::kSplit == 1) {
     Ring<Tile::kChunks> staged;
-    conv_sm90_finish<Tile, Epilogue, Result, kStore>(p, memory, staged, acc, loads.pixel, first_row,
-                                                     loads.channel);
+    conv_sm90_finish<Tile, Epilogue, Result, kStore, true>(p, memory, staged, acc, loads.pixel,
+                                                           first_row, loads.channel);
   } else {
     cluster_wait();  // all of its blocks have begun
     BRAZE_UNROLL
