@@ -19,7 +19,7 @@
 #pragma once
 
 #include "braze/conv_patch_sm90_parameters.h"
-#include "braze/conv_sm90.cuh"
+#include "braze/conv_sm90_tile.cuh"
 
 namespace braze::device {
 

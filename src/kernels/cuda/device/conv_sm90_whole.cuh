@@ -7,7 +7,7 @@
 // weights before the kernel's turn; products of all steps follow each other.
 #pragma once
 
-#include "braze/conv_sm90.cuh"
+#include "braze/conv_sm90_tile.cuh"
 
 namespace braze::device {
 
