@@ -1,15 +1,10 @@
 // Dense Conv, and products with a constant matrix, for sm_90a: the family's row.
 #include "kernels/cuda/conv_sm90.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <limits>
 #include <optional>
 
 #include "base/error.hpp"
 #include "kernels/cpu/group.hpp"
-#include "kernels/cuda/conv_problem.hpp"
 #include "kernels/cuda/conv_sm90_patch.hpp"
 #include "kernels/cuda/emit.hpp"
 #include "kernels/cuda/families.hpp"

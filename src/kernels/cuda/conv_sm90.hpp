@@ -1,10 +1,11 @@
 // Convolutions by TMA and wgmma: what the files of the family share.
 //
-//   conv_sm90.cpp          the family's row: what it supports, candidates, which kernel is built
-//   conv_sm90_problem.cpp  what a node asks for
+//   conv_sm90.cpp          the family's row: candidates, which kernel is built
+//   conv_sm90_problem.cpp  what a node asks for, and what the family supports
 //   conv_sm90_tiles.cpp    tiles of the kernel that gathers by im2col, and what they cost
 //   conv_sm90_im2col.cpp   its packing and build
 //   conv_sm90_patch.cpp    the kernel that reads patches: tiles, what they cost, packing, build
+//   conv_sum_sm90.cpp      the family that adds two convolutions up: its row
 #pragma once
 
 #include <cstdint>

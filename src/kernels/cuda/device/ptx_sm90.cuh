@@ -80,7 +80,9 @@ __device__ __forceinline__ u32 cluster_rank() {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
   return rank;
 }
-/// A barrier of all threads of the cluster, in two halves; each thread calls them in turn.
+/// A barrier of all threads of the cluster, in two halves; each thread calls them in turn. It says
+/// that blocks have begun and (barrier_init_fence) that their barriers are made: nothing else that
+/// was written before is seen.
 __device__ __forceinline__ void cluster_arrive() {
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
 }
