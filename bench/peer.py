@@ -126,9 +126,9 @@ class Braze:
                                  "--output-dir", str(out), "--json"))
         return {output["name"]: load_tensor(out / output["file"]) for output in listed}
 
-    def bench(self, iterations):
+    def bench(self, iterations, runs=1):
         return json.loads(self("bench", *self.runnable, *self.threads, "--json", "--iters",
-                               str(iterations)))
+                               str(iterations), "--runs-per-graph", str(runs)))
 
 
 def to_bfloat16(values, name=""):

@@ -34,18 +34,18 @@ double median(Times times) {
   return times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2;
 }
 
-Times measure(const OpenedModel& opened, int iterations) {
+Times measure(const OpenedModel& opened, int iterations, int runs) {
   const Progress progress("measuring");
   Times times;
   const auto add = [&](int count) {
-    for (const double seconds : unwrap(opened.model.time(opened.inputs, count)))
+    for (const double seconds : unwrap(opened.model.time(opened.inputs, count, runs)))
       times.push_back(seconds * 1e6);
   };
   if (iterations > 0) {
     add(iterations);
   } else {
     add(kFewestIterations);
-    const double wanted = kTargetSeconds * 1e6 / std::max(median(times), 1e-3);
+    const double wanted = kTargetSeconds * 1e6 / std::max(median(times) * runs, 1e-3);
     add(static_cast<int>(
         std::clamp(wanted - kFewestIterations, 0.0, double{kMostIterations - kFewestIterations})));
   }
@@ -70,10 +70,11 @@ struct BenchCommand {
   InputOptions inputs;
   bool per_kernel = false;
   int iterations = 0;
+  int runs = 1;
 
   void run() const {
     const OpenedModel opened = open_with_inputs(model, inputs, Missing::kRandom);
-    const Times times = measure(opened, iterations);
+    const Times times = measure(opened, iterations, runs);
     const std::vector<double> kernels =
         per_kernel ? measure_kernels(opened) : std::vector<double>();
     print_out(model.json ? json_text(json_of(opened.model.plan(), times, kernels))
@@ -87,6 +88,7 @@ struct BenchCommand {
                                    {"median_us", median(times)},
                                    {"p99_us", percentile(times, 0.99)},
                                    {"iters", times.size()},
+                                   {"runs_per_graph", runs},
                                    {"launches", plan.launches},
                                    {"runs_per_second", 1e6 / mean(times)},
                                    {"device", plan.device},
@@ -143,6 +145,11 @@ void add_bench(CLI::App& app, Action& action) {
       ->add_option("--iters", self->iterations,
                    "Iterations, at least 50; by default as many as fit in a second")
       ->check(CLI::Range(kFewestIterations, 100'000'000))
+      ->type_name("N");
+  command
+      ->add_option("--runs-per-graph", self->runs,
+                   "Runs that each time is the mean of; on a GPU one CUDA graph")
+      ->check(CLI::Range(1, 1000))
       ->type_name("N");
   command->callback([self, &action] { action = [self] { self->run(); }; });
 }

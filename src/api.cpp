@@ -129,7 +129,8 @@ Result<std::vector<double>> Model::profile(std::span<const Tensor> inputs) const
   });
 }
 
-Result<std::vector<double>> Model::time(std::span<const Tensor> inputs, int iterations) const {
+Result<std::vector<double>> Model::time(std::span<const Tensor> inputs, int iterations,
+                                        int runs) const {
   return guarded([&] {
     check_tensors(inputs, state_->inputs, "input");
     std::vector<Tensor> outputs = make_outputs(*state_);
@@ -138,7 +139,7 @@ Result<std::vector<double>> Model::time(std::span<const Tensor> inputs, int iter
     for (const Tensor& tensor : inputs) in.push_back(tensor.data());
     for (Tensor& tensor : outputs) out.push_back(tensor.data());
     std::vector<double> seconds(static_cast<std::size_t>(std::max(iterations, 0)));
-    state_->program->time(in, out, seconds);
+    state_->program->time(in, out, seconds, static_cast<std::size_t>(std::max(runs, 1)));
     return seconds;
   });
 }

@@ -4,7 +4,8 @@
 A case: {"file", "dims": {NAME: VALUE}, "precision", "backend", "device", "braze": program,
 "rounds", "seconds" of timing in each round, "model_io": whether to try the model's own inputs and
 outputs as well, "fusions": whether to time --fusion epilogue too}. Answers are compared first. Then Braze, the peers, Braze, the peers, ...: each
-time is the median over the rounds of the medians in a round.
+time is of one inference in a CUDA graph of as many as fit in 2 ms, at most 50, and is the median over the rounds of the medians in a round;
+"alone" are the times of a graph of one inference, the time between its replays included.
 """
 import gc
 import json
@@ -28,6 +29,7 @@ from onnx_torch import Captured, TorchModel  # noqa: E402
 PRECISIONS = {"fp32": (torch.float32, 1e-3), "tf32": (torch.float32, 5e-2),
               "fp16": (torch.float16, 5e-2), "bf16": (torch.bfloat16, 2e-1)}
 ALLOWED_FACTOR, ALLOWED_FLOOR = 4, 1e-5
+GRAPH_SECONDS, MOST_RUNS = 2e-3, 50  # inferences in one graph
 
 # Of an H200, as measured: TFLOP/s, and TB/s of its memory.
 CEILINGS = {"H200": ({"fp32": 67, "tf32": 395, "fp16": 790, "bf16": 790}, 4.3)}
@@ -42,7 +44,7 @@ class Repeated:
     def run(self):
         return self.model.run(self.feeds)
 
-    def times(self, iterations, warm_ups=1):
+    def times(self, iterations, runs=1, warm_ups=1):
         times = []
         for _ in range(warm_ups + iterations):
             start = time.perf_counter()
@@ -116,8 +118,8 @@ class Braze:
         return {name: (np.moveaxis(value, -1, 1) if value.ndim > 2 else value).astype(np.float32)
                 for name, value in outputs.items()}
 
-    def bench(self, iterations):
-        return self.braze.bench(iterations)
+    def bench(self, iterations, runs=1):
+        return self.braze.bench(iterations, runs)
 
 
 def plan_facts(plan, model, feeds, outputs, precision):
@@ -179,26 +181,34 @@ def measure(case):
 
 
 def times_of(braze, peers, case):
+    """"us": of an inference in a graph of several; "alone": in a graph of one."""
     quick = statistics.median(peers["cudnn fused"][0].times(10)) * 1e-6
-    iterations = max(50, min(2000, int(case["seconds"] / quick)))
-    runners = {(name, i): lambda one=variant: statistics.median(one.times(iterations))
-               for name, variants in peers.items() for i, variant in enumerate(variants)}
-    for name, one in braze.items():
-        if name != "braze, model i/o":
-            runners[(name, 0)] = lambda one=one: one.bench(iterations)["median_us"]
-    taken = {key: [] for key in runners}
-    for _ in range(case["rounds"]):
-        for key, run in reversed(runners.items()):
-            taken[key].append(run())
-    us = {}
-    for (name, _), times in taken.items():
-        us[name] = min(us.get(name, math.inf), statistics.median(times))
-    last = {name: one.bench(iterations) for name, one in braze.items()}
+    graph = max(1, min(MOST_RUNS, int(GRAPH_SECONDS / quick)))
+    iterations = max(50, min(2000, int(case["seconds"] / quick / graph)))
+
+    def in_turns(runs, iterations, rounds):
+        takers = {(name, i): lambda one=variant: statistics.median(one.times(iterations, runs))
+                  for name, variants in peers.items() for i, variant in enumerate(variants)}
+        for name, one in braze.items():
+            if name != "braze, model i/o":
+                takers[(name, 0)] = lambda one=one: one.bench(iterations, runs)["median_us"]
+        taken = {key: [] for key in takers}
+        for _ in range(rounds):
+            for key, take in reversed(takers.items()):
+                taken[key].append(take())
+        us = {}
+        for (name, _), times in taken.items():
+            us[name] = min(us.get(name, math.inf), statistics.median(times))
+        return us, taken
+
+    us, taken = in_turns(graph, iterations, case["rounds"])
+    alone = in_turns(1, min(200, iterations * graph), 1)[0] if graph > 1 else us
+    last = {name: one.bench(iterations, graph) for name, one in braze.items()}
     if case["model_io"]:
         us["braze, model i/o"] = last["braze, model i/o"]["median_us"]
-    return {"us": us, "launches": {name: result["launches"] for name, result in last.items()},
-            "rounds": {f"{name} {i}": times for (name, i), times in taken.items()},
-            "iterations": iterations}
+    return {"us": us, "alone": alone, "runs_per_graph": graph, "iterations": iterations,
+            "launches": {name: result["launches"] for name, result in last.items()},
+            "rounds": {f"{name} {i}": times for (name, i), times in taken.items()}}
 
 
 def main():

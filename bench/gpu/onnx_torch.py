@@ -222,12 +222,12 @@ class TorchModel:
 
 
 class Captured:
-    """One inference as a CUDA graph on buffers that stay on the device."""
+    """Inferences as CUDA graphs on buffers that stay on the device."""
 
     def __init__(self, model, feeds):
         self.inputs = {name: model.place(torch.from_numpy(feeds[name]))
                        for name in model.input_names}
-        self.graph = torch.cuda.CUDAGraph()
+        self.model, self.graphs = model, {}
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         with torch.inference_mode():
@@ -235,22 +235,33 @@ class Captured:
                 for _ in range(3):  # cuDNN's search happens here
                     model(**self.inputs)
             torch.cuda.synchronize()
-            with torch.cuda.graph(self.graph):
-                self.outputs = model(**self.inputs)
+        self.outputs = self.capture(1)
+
+    def capture(self, runs):
+        """Records `runs` inferences one after the other; the outputs of the last."""
+        self.graphs[runs] = torch.cuda.CUDAGraph()
+        with torch.inference_mode(), torch.cuda.graph(self.graphs[runs]):
+            for _ in range(runs):
+                outputs = self.model(**self.inputs)
+        return outputs
 
     def run(self):
-        self.graph.replay()
+        self.graphs[1].replay()
         torch.cuda.synchronize()
         return {name: value.float().cpu().numpy() for name, value in self.outputs.items()}
 
-    def times(self, iterations, warm_ups=10):
-        """Microseconds of each replay: replays back to back, an event between any two."""
+    def times(self, iterations, runs=1, warm_ups=10):
+        """Microseconds of an inference in each replay of a graph of `runs`: replays back to back,
+        an event between any two."""
+        if runs not in self.graphs:
+            self.capture(runs)
+        graph = self.graphs[runs]
         events = [torch.cuda.Event(enable_timing=True) for _ in range(iterations + 1)]
         for _ in range(warm_ups):
-            self.graph.replay()
+            graph.replay()
         events[0].record()
         for event in events[1:]:
-            self.graph.replay()
+            graph.replay()
             event.record()
         torch.cuda.synchronize()
-        return [a.elapsed_time(b) * 1e3 for a, b in zip(events, events[1:])]
+        return [a.elapsed_time(b) * 1e3 / runs for a, b in zip(events, events[1:])]

@@ -19,9 +19,9 @@ import peer  # noqa: E402
 
 ROOT = HERE.parent.parent
 HEAD = ["| {what} | N | precision | backend | launches (model i/o) | Braze us | not joined us | "
-        "model i/o us | cuDNN fused us | ratio | eager us | ratio | floor us, by launch | "
-        "error (cuDNN fused) |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
+        "model i/o us | cuDNN fused us | ratio | eager us | ratio | alone: Braze, cuDNN fused us | "
+        "floor us, by launch | error (cuDNN fused) |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
 
 
 class Worker:
@@ -108,7 +108,7 @@ def line(case, row):
     title = f"| {case['name']} | {case['batch']} | {case['precision']} | {case['backend']} |"
     if "failed" in row:
         reason = " ".join(row["failed"].split()).replace("|", "/")
-        return f"{title} | | | | | | | | | {reason[:300]} |"
+        return f"{title} | | | | | | | | | | {reason[:300]} |"
     us, launches, errors = row["us"], row["launches"], row["errors"]
     counts = str(launches["braze"])
     if "braze, model i/o" in launches:
@@ -119,7 +119,8 @@ def line(case, row):
     return (f"{title} {counts} | {text(us['braze'])} | {text(us.get('braze, epilogue'))} | "
             f"{text(us.get('braze, model i/o'))} | "
             f"{text(us['cudnn fused'])} | {us['braze'] / us['cudnn fused']:.2f} | "
-            f"{text(us['eager'])} | {us['braze'] / us['eager']:.2f} | {floors.strip(', ')} | "
+            f"{text(us['eager'])} | {us['braze'] / us['eager']:.2f} | "
+            f"{text(row['alone']['braze'])}, {text(row['alone']['cudnn fused'])} | {floors.strip(', ')} | "
             f"{errors['braze']:.1e} ({errors['cudnn fused 0']:.1e}) |")
 
 
@@ -131,8 +132,9 @@ def about(args):
     torch, cudnn, gpu = (part.strip() for part in (found or "?|?|?").split("|"))
     facts = {"command": shlex.join([f"bench/gpu/{pathlib.Path(sys.argv[0]).name}", *sys.argv[1:]]),
              "date": datetime.date.today().isoformat(), "gpu": gpu, "host": peer.hardware(),
-             "torch": f"{torch}, {cudnn}", "times": "median us of one CUDA graph replay, replays "
-             f"back to back, {args.rounds} rounds in turns"}
+             "torch": f"{torch}, {cudnn}", "times": "us of an inference in a CUDA graph of as many "
+             "as fit in 2 ms, at most 50 (alone: of one), medians of replays back to back, "
+             f"{args.rounds} rounds in turns"}
     if shutil.which("nvidia-smi"):
         query = ["nvidia-smi", "--query-gpu=driver_version,clocks.max.sm,power.limit",
                  "--format=csv,noheader"]

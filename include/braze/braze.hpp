@@ -165,10 +165,11 @@ class BRAZE_API Model {
   [[nodiscard]] Result<std::vector<Tensor>> make_gpu_outputs() const;
   /// Seconds each kernel took in one run, in the order of plan().kernels.
   [[nodiscard]] Result<std::vector<double>> profile(std::span<const Tensor> inputs) const;
-  /// Seconds of each of `iterations` runs after a few to warm up: on a GPU those of the recorded
-  /// launches, without copies from and to the host.
-  [[nodiscard]] Result<std::vector<double>> time(std::span<const Tensor> inputs,
-                                                 int iterations) const;
+  /// `iterations` times in seconds after a few to warm up, each of one run, or the mean of `runs`
+  /// that follow each other: on a GPU those of the recorded launches, as one CUDA graph, without
+  /// copies from and to the host.
+  [[nodiscard]] Result<std::vector<double>> time(std::span<const Tensor> inputs, int iterations,
+                                                 int runs = 1) const;
   /// The source a kernel was compiled from, by its index in plan().kernels; empty where there is
   /// none.
   [[nodiscard]] std::string source(std::size_t kernel) const;

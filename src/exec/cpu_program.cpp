@@ -144,13 +144,14 @@ std::vector<Tensor> CpuProgram::run_kernel(std::size_t k, std::span<const Tensor
 }
 
 void CpuProgram::time(std::span<const void* const> inputs, std::span<void* const> outputs,
-                      std::span<double> seconds) const {
+                      std::span<double> seconds, std::size_t runs) const {
   constexpr int kWarmUps = 10;
   for (int i = 0; i < kWarmUps; ++i) run(inputs, outputs);
   for (double& time : seconds) {
     const auto begin = std::chrono::steady_clock::now();
-    run(inputs, outputs);
-    time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    for (std::size_t i = 0; i < runs; ++i) run(inputs, outputs);
+    time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() /
+           static_cast<double>(runs);
   }
 }
 

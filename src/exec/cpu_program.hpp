@@ -27,7 +27,7 @@ class CpuProgram final : public Program {
   [[nodiscard]] std::vector<Tensor> run_kernel(std::size_t k,
                                                std::span<const Tensor> values) const override;
   void time(std::span<const void* const> inputs, std::span<void* const> outputs,
-            std::span<double> seconds) const override;
+            std::span<double> seconds, std::size_t runs) const override;
   [[nodiscard]] std::unique_ptr<KernelTimer> timer(std::size_t k) const override;
 
  private:

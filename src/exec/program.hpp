@@ -43,10 +43,10 @@ class Program {
   [[nodiscard]] virtual std::vector<Tensor> run_kernel(std::size_t k,
                                                        std::span<const Tensor> values) const = 0;
 
-  /// The time of each of seconds.size() runs after a few to warm up, without copies from and to the
-  /// host where the device has memory of its own.
+  /// seconds.size() times after a few runs to warm up, each the mean of `runs` that follow each
+  /// other, without copies from and to the host where the device has memory of its own.
   virtual void time(std::span<const void* const> inputs, std::span<void* const> outputs,
-                    std::span<double> seconds) const = 0;
+                    std::span<double> seconds, std::size_t runs) const = 0;
 
   /// For kernels whose groups are kernel k's. The program outlives it.
   [[nodiscard]] virtual std::unique_ptr<KernelTimer> timer(std::size_t k) const = 0;

@@ -442,9 +442,38 @@ TEST_F(DriverGpuTest, RepeatedRunsAreWarmedUpAndTimed) {
   const auto gpu = open();
   const auto recording = gpu->record(launches(*gpu, {"a"}));
   std::vector<double> seconds(5);
-  recording->run_repeatedly(seconds);
+  recording->run_repeatedly(seconds, 1);
   EXPECT_THAT(seconds, Each(testing::DoubleNear(1e-3, 1e-7)));
   EXPECT_EQ(fake_.launched.size(), 15U);
+  EXPECT_EQ(fake_.events, 0);
+}
+
+TEST_F(DriverGpuTest, RunsRecordedAsOneOverlapEachOther) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"a", "b"});
+  for (Kernel& kernel : kernels_) kernel.overlaps = true;
+  const auto recording = gpu->record(std::move(steps));
+  std::vector<double> seconds(5);
+  recording->run_repeatedly(seconds, 3);
+  EXPECT_THAT(seconds, Each(testing::DoubleNear(1e-3 / 3, 1e-7)));
+  ASSERT_EQ(fake_.launched.size(), 15U * 3 * 2);
+  for (std::size_t i = 0; i < fake_.launched.size(); ++i) {
+    EXPECT_EQ(fake_.launched[i].kernel, i % 2 == 0 ? "a" : "b");
+    EXPECT_EQ(fake_.launched[i].overlaps, i % 6 != 0) << i;
+  }
+  EXPECT_EQ(fake_.events, 0);
+}
+
+TEST_F(DriverGpuTest, ARunWithBranchesRecordedAgainWaitsForAllOfThem) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"a", "b"});
+  for (Kernel& kernel : kernels_) kernel.overlaps = true;
+  steps[1].stream = 1;
+  const auto recording = gpu->record(std::move(steps));
+  std::vector<double> seconds(1);
+  recording->run_repeatedly(seconds, 2);
+  EXPECT_EQ(fake_.launched.size(), 11U * 2 * 2);
+  for (const fake::Launched& launched : fake_.launched) EXPECT_FALSE(launched.overlaps);
   EXPECT_EQ(fake_.events, 0);
 }
 
@@ -525,7 +554,7 @@ TEST_F(DriverGpuTest, ALostDeviceStaysLost) {
       error_of([&] { gpu->wait(); }),
       error_of([&] { recording->run(); }),
       error_of([&] { recording->run_timed(seconds); }),
-      error_of([&] { recording->run_repeatedly(seconds); }),
+      error_of([&] { recording->run_repeatedly(seconds, 1); }),
       error_of([&] { gpu->allocate(8, "more"); }),
       error_of([&] { gpu->allocate_host(8); }),
       error_of([&] { gpu->copy_in(memory.get(), "abcdefgh", 8); }),

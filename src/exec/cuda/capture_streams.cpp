@@ -39,7 +39,8 @@ CaptureStreams::~CaptureStreams() {
   for (std::size_t s = 1; s < streams_.size(); ++s) context_->driver().stream_destroy(streams_[s]);
 }
 
-void CaptureStreams::begin() const {
+void CaptureStreams::begin() {
+  std::fill(begun_.begin() + 1, begun_.end(), false);
   if (begin_ != nullptr) record(begin_->get(), streams_[0]);
 }
 

@@ -25,8 +25,8 @@ class CaptureStreams {
   CaptureStreams& operator=(const CaptureStreams&) = delete;
   ~CaptureStreams();
 
-  /// The capture begins: where streams fork whose first step waits for none.
-  void begin() const;
+  /// A run begins: where streams fork whose first step waits for none.
+  void begin();
   /// The stream to enqueue a step on; what it waits for comes first. In order of the steps.
   api::Stream enter(const Step& step);
   /// A step has been enqueued.

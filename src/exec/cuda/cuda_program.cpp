@@ -24,13 +24,14 @@ void put(std::vector<std::byte>& to, std::size_t at, std::span<const std::byte> 
 CudaProgram::CudaProgram(Plan plan, std::shared_ptr<Gpu> gpu, Compiler* compiler, int threads)
     : plan_(std::move(plan)), gpu_(compiler != nullptr ? std::move(gpu) : nullptr) {
   if (compiler == nullptr) return;
+  if (gpu_ != nullptr) reserve_values();  // before much time is spent on what has no room
   emit(threads);
   if (gpu_ != nullptr) prepare_calls();
   compile(*compiler);
   if (gpu_ == nullptr) return;
   staging_ = std::make_unique<Staging>(*gpu_);
   upload_constants();
-  reserve();
+  reserve_workspaces();
   recording_ = record(own_borders(), recorded_);
   gpu_->wait();
 }
@@ -206,19 +207,22 @@ void CudaProgram::upload_constants() {
   }
 }
 
-void CudaProgram::reserve() {
+void CudaProgram::reserve_workspaces() {
   std::vector<std::size_t> workspaces;
   for (std::size_t k = 0; k < kernels_.size(); ++k) {
     const auto stream = static_cast<std::size_t>(plan_.kernels[k].stream);
     workspaces.resize(std::max(workspaces.size(), stream + 1), 1);
     workspaces[stream] = std::max(workspaces[stream], kernels_[k].workspace_bytes);
   }
+  for (const std::size_t bytes : workspaces)
+    workspaces_.push_back(gpu_->allocate(bytes, "kernels' workspace"));
+}
+
+void CudaProgram::reserve_values() {
   const auto at_least_one = [](std::int64_t bytes) {
     return static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
   };
   arena_ = gpu_->allocate(at_least_one(plan_.arena_bytes), "intermediate values");
-  for (const std::size_t bytes : workspaces)
-    workspaces_.push_back(gpu_->allocate(bytes, "kernels' workspace"));
   const auto border = [&](ValueId id, std::int64_t bytes, const char* what) {
     Border result;
     result.bytes = static_cast<std::size_t>(bytes);
@@ -439,13 +443,13 @@ void CudaProgram::run_on_gpu(std::span<const void* const> inputs, std::span<void
 }
 
 void CudaProgram::time(std::span<const void* const> inputs, std::span<void* const> outputs,
-                       std::span<double> seconds) const {
+                       std::span<double> seconds, std::size_t runs) const {
   require_gpu();
   const std::lock_guard lock(mutex_);
   guard(
       [&] {
         copy_in(inputs);
-        recording_->run_repeatedly(seconds);
+        recording_->run_repeatedly(seconds, runs);
         copy_out(outputs);
       },
       false);

@@ -25,7 +25,7 @@ class CudaProgram final : public Program {
   [[nodiscard]] std::vector<Tensor> run_kernel(std::size_t k,
                                                std::span<const Tensor> values) const override;
   void time(std::span<const void* const> inputs, std::span<void* const> outputs,
-            std::span<double> seconds) const override;
+            std::span<double> seconds, std::size_t runs) const override;
   /// Launches of a kernel one after another as in a network, each with weights that the last-level
   /// cache has kept only if it keeps those of the whole network.
   [[nodiscard]] std::unique_ptr<KernelTimer> timer(std::size_t k) const override;
@@ -70,7 +70,8 @@ class CudaProgram final : public Program {
   /// Gives kernel k to one of our own families, and says so in the plan.
   void run_ourselves(std::size_t k, std::string why_not);
   void upload_constants();
-  void reserve();
+  void reserve_values();      // arena, inputs, outputs
+  void reserve_workspaces();  // by stream, as the kernels ask
   /// All kernels between these borders; notes them in recorded_.
   [[nodiscard]] std::unique_ptr<Recording> record(const Borders& borders,
                                                   std::vector<std::size_t>& recorded) const;

@@ -119,7 +119,7 @@ double time(const std::shared_ptr<const Call>& call, const Scratch& scratch, Gpu
     step.call = std::make_unique<CallStep>(CallStep{call, scratch.operands, workspace.get()});
   }
   std::array<double, kRounds> seconds{};
-  gpu.record(std::move(steps))->run_repeatedly(seconds);
+  gpu.record(std::move(steps))->run_repeatedly(seconds, 1);
   return *std::ranges::min_element(seconds) / static_cast<double>(kCalls);
 }
 

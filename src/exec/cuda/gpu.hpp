@@ -83,8 +83,9 @@ class Recording {
   /// Runs the steps one by one, on one stream, and waits; the time of each, in seconds, from device
   /// events. An error names the step that it ended.
   virtual void run_timed(std::span<double> seconds) = 0;
-  /// `count` runs back to back after a warm-up; the time of each, in seconds, from device events.
-  virtual void run_repeatedly(std::span<double> seconds) = 0;
+  /// Runs back to back after a warm-up; times in seconds from device events, each the mean of
+  /// `runs` that are recorded as one.
+  virtual void run_repeatedly(std::span<double> seconds, std::size_t runs) = 0;
 };
 
 /// A point in the order of all that is enqueued.

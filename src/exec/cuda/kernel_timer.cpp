@@ -49,7 +49,7 @@ class CudaProgram::Timer final : public KernelTimer {
       steps.push_back(program_.step(k, operands_));
     }
     const std::unique_ptr<Recording> recording = program_.gpu_->record(std::move(steps));
-    recording->run_repeatedly(seconds);
+    recording->run_repeatedly(seconds, 1);
     for (double& time : seconds) time /= static_cast<double>(launches);
   }
 

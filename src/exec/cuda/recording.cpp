@@ -1,6 +1,8 @@
 // Steps recorded as one CUDA graph, by capturing the stream while they are enqueued.
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <type_traits>
 
 #include "exec/cuda/capture_streams.hpp"
 #include "exec/cuda/driver_gpu.hpp"
@@ -77,7 +79,7 @@ class DriverRecording final : public Recording {
       ensure(launch.kernel != nullptr && module != nullptr, "a launch has a kernel and its module");
       functions_[i] = module->function(*launch.kernel);
     }
-    if (!steps_.empty()) graph_ = capture(nullptr);
+    if (!steps_.empty()) graph_ = capture(1);
   }
   DriverRecording(const DriverRecording&) = delete;
   DriverRecording& operator=(const DriverRecording&) = delete;
@@ -99,29 +101,35 @@ class DriverRecording final : public Recording {
     const GpuContext::Current current(*context_);
     if (!checked_) run_one_by_one();
     const Events events(context_, steps_.size() + 1);
-    const std::shared_ptr<api::GraphExec> timed(new api::GraphExec(capture(&events)),
-                                                [this](const api::GraphExec* graph) {
-                                                  driver().graph_exec_destroy(*graph);
-                                                  delete graph;
-                                                });
-    launch_graph(*timed);
+    const OwnedGraph timed(capture_timed(events), {this});
+    launch_graph(timed.get());
     finish();
     events.read(seconds);
   }
 
-  void run_repeatedly(std::span<double> seconds) override {
+  void run_repeatedly(std::span<double> seconds, std::size_t runs) override {
     const GpuContext::Current current(*context_);
-    for (int i = 0; i < kWarmUps; ++i) launch_graph(graph_);
+    const bool several = runs > 1 && graph_ != nullptr;
+    const OwnedGraph repeated(several ? capture(runs) : nullptr, {this});
+    const api::GraphExec graph = several ? repeated.get() : graph_;
+    for (int i = 0; i < kWarmUps; ++i) launch_graph(graph);
     const Events events(context_, seconds.size() + 1);
     for (std::size_t i = 0; i <= seconds.size(); ++i) {
       context_->check(driver().event_record(events[i], context_->stream()), "recording an event");
-      if (i < seconds.size()) launch_graph(graph_);
+      if (i < seconds.size()) launch_graph(graph);
     }
     finish();
     events.read(seconds);
+    for (double& time : seconds) time /= static_cast<double>(runs);
   }
 
  private:
+  struct DestroyGraph {
+    const DriverRecording* recording;
+    void operator()(api::GraphExec graph) const { recording->driver().graph_exec_destroy(graph); }
+  };
+  using OwnedGraph = std::unique_ptr<std::remove_pointer_t<api::GraphExec>, DestroyGraph>;
+
   [[nodiscard]] const Driver& driver() const { return context_->driver(); }
 
   void launch_graph(api::GraphExec graph) const {
@@ -167,25 +175,35 @@ class DriverRecording final : public Recording {
     return pinned;
   }
 
-  /// All steps as a graph; with `events`, one before each step and one at the end, no overlap and
-  /// no branches.
-  api::GraphExec capture(const Events* events) const {
+  /// All steps, `runs` times one after the other, as a graph.
+  api::GraphExec capture(std::size_t runs) const {
     const GpuContext::Current current(*context_);
-    CaptureStreams streams(context_,
-                           events == nullptr ? std::span<const Step>(steps_) : std::span<Step>());
+    CaptureStreams streams(context_, steps_);
+    std::vector<bool> after_kernel;
+    return capture([&] {
+      for (std::size_t run = 0; run < runs; ++run) capture_branches(streams, after_kernel);
+    });
+  }
+
+  /// An event before each step and one at the end, no overlap and no branches.
+  api::GraphExec capture_timed(const Events& events) const {
+    return capture([&] {
+      for (std::size_t i = 0; i < steps_.size(); ++i) {
+        mark(events[i]);
+        enqueue(i, context_->stream(), false);
+      }
+      mark(events[steps_.size()]);
+    });
+  }
+
+  /// What `enqueue_all` enqueues, as a graph.
+  api::GraphExec capture(const std::function<void()>& enqueue_all) const {
+    const GpuContext::Current current(*context_);
     context_->check(driver().stream_begin_capture(context_->stream(), api::CaptureMode::kRelaxed),
                     "recording a graph");
     api::Graph graph = nullptr;
     try {
-      if (events == nullptr) {
-        capture_branches(streams);
-      } else {
-        for (std::size_t i = 0; i < steps_.size(); ++i) {
-          mark((*events)[i]);
-          enqueue(i, context_->stream(), false);
-        }
-        mark((*events)[steps_.size()]);
-      }
+      enqueue_all();
     } catch (...) {
       driver().stream_end_capture(context_->stream(), &graph);
       if (graph != nullptr) driver().graph_destroy(graph);
@@ -209,9 +227,9 @@ class DriverRecording final : public Recording {
         "recording an event");
   }
 
-  /// A kernel overlaps the one before it in its stream if that is all it has to wait for.
-  void capture_branches(CaptureStreams& streams) const {
-    std::vector<bool> after_kernel;  // by stream
+  /// A kernel overlaps the one before it in its stream if that is all it has to wait for:
+  /// after_kernel[stream], of the run before this one as well.
+  void capture_branches(CaptureStreams& streams, std::vector<bool>& after_kernel) const {
     streams.begin();
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       const Step& step = steps_[i];
@@ -223,6 +241,7 @@ class DriverRecording final : public Recording {
       after_kernel[step.stream] = pinned_[i] == nullptr && step.call == nullptr;
     }
     streams.join();
+    if (after_kernel.size() > 1) after_kernel.assign(after_kernel.size(), false);
   }
 
   void enqueue(std::size_t i, api::Stream stream, bool follows_kernel) const {

@@ -27,7 +27,9 @@ void collapse(std::vector<BoxAxis>& axes) {
 
 std::uint32_t blocks_for(std::int64_t n, std::int64_t size) {
   const std::int64_t blocks = (n + size - 1) / size;
-  ensure(blocks < (1LL << 31), "a grid has less than 2^31 blocks");
+  if (blocks >= (1LL << 31))
+    fail(ErrorCode::kUnsupported,
+         "a kernel would have {} blocks of threads; a GPU runs less than 2^31 of one kernel", blocks);
   return static_cast<std::uint32_t>(blocks);
 }
 

@@ -37,7 +37,7 @@ struct DepthwiseTile {
 /// The likely ones, best guess first; at least one.
 std::vector<DepthwiseTile> depthwise_tiles(const DepthwiseProblem& problem, const Device& device);
 
-/// A guess at the time that instructions and latencies take, bytes left aside.
+/// A guess at the time that instructions, latencies and bytes take.
 double depthwise_seconds(const DepthwiseProblem& problem, const DepthwiseTile& tile,
                          const Device& device);
 

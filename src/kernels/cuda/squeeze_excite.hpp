@@ -70,9 +70,9 @@ Arena arena_of(const Problem& problem, const Split& split);
 std::int64_t vectors_held(const Problem& problem, const Split& split, int vector, DType x,
                           const Device& device);
 
-/// Microseconds of a kernel but its launch. Of a block: trips to memory, an exchange, a product and
-/// a sum of all threads take as long as they do on an empty GPU; bytes come from the L2 cache at
-/// a third of the rate of shared memory, or slower where many blocks ask at once.
+/// Microseconds of a kernel but its launch. Of a block: trips to memory, exchanges, products and a
+/// sum of all threads take as long as they do on an empty GPU; bytes come from the L2 cache at a
+/// fraction of the rate of shared memory, or slower where many blocks ask at once.
 double time_us(const Problem& problem, const Split& split, DType x, const Device& device);
 
 }  // namespace braze::cuda::squeezing

@@ -244,14 +244,15 @@ class EmulatedRecording : public cuda::Recording {
       seconds[i] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
   }
-  void run_repeatedly(std::span<double> seconds) override {
+  void run_repeatedly(std::span<double> seconds, std::size_t runs) override {
     run();
     state_->flush();
     for (double& time : seconds) {
       const auto begin = std::chrono::steady_clock::now();
-      run();
+      for (std::size_t i = 0; i < runs; ++i) run();
       state_->flush();
-      time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      time = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() /
+             static_cast<double>(runs);
     }
   }
 

@@ -366,7 +366,16 @@ __device__ __forceinline__ void mma_m16n8k8_tf32(float (&d)[4], const u32 (&a)[4
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 #else
-// There are none: nothing to wait for.
+// There are none: done at once, nothing to wait for.
+__device__ __forceinline__ void cp_async_16(void* shared, const void* global, int valid_bytes) {
+  if (valid_bytes == 16) {
+    *static_cast<uint4*>(shared) = *static_cast<const uint4*>(global);
+  } else {
+    for (int i = 0; i < 16; ++i)
+      static_cast<unsigned char*>(shared)[i] =
+          i < valid_bytes ? static_cast<const unsigned char*>(global)[i] : 0;
+  }
+}
 __device__ __forceinline__ void cp_async_commit() {}
 template <int N>
 __device__ __forceinline__ void cp_async_wait() {}

@@ -127,22 +127,12 @@ __device__ __forceinline__ void squeeze_excite(const SqueezeExciteParameters& p)
     __syncthreads();
     cluster_arrive();
   }
-  {
-    using Chunk = Vector<u32, 4>;
-    const Chunk* const from = reinterpret_cast<const Chunk*>(
-        static_cast<const unsigned char*>(p.weights) + static_cast<i64>(slice) * p.weights_bytes);
-    Chunk* const to = reinterpret_cast<Chunk*>(shared);
-    const int chunks = p.weights_bytes / 16;
-    for (int i = t; i < chunks; i += 4 * kThreads) {
-      Chunk v[4];
-      BRAZE_UNROLL
-      for (int j = 0; j < 4; ++j) v[j] = from[min(i + j * kThreads, chunks - 1)];
-      BRAZE_UNROLL
-      for (int j = 0; j < 4; ++j) {
-        if (i + j * kThreads < chunks) to[i + j * kThreads] = v[j];
-      }
-    }
-  }
+  // Weights are no kernel's result: they arrive while the image does.
+  const auto* const from =
+      static_cast<const unsigned char*>(p.weights) + static_cast<i64>(slice) * p.weights_bytes;
+  for (int i = t * 16; i < p.weights_bytes; i += kThreads * 16)
+    cp_async_16(shared + i, from + i, 16);
+  cp_async_commit();
   grid_dependency_wait();
   if constexpr (kCluster) cluster_wait();
 
@@ -230,6 +220,7 @@ __device__ __forceinline__ void squeeze_excite(const SqueezeExciteParameters& p)
     hidden[k] = v[0];
   };
   if (t < p.hidden_padded - p.hidden) hidden[p.hidden + t] = 0.0f;
+  cp_async_wait<0>();
   __syncthreads();
   const W* const weights = reinterpret_cast<const W*>(shared);
   if constexpr (kSlices == 1) {
