@@ -27,7 +27,7 @@ struct Epilogue {
 
 using namespace braze::device;
 
-extern "C" __global__ void __launch_bounds__(64, 1)
-conv_depthwise_f62a4de4fbd050dd(const __grid_constant__ ConvDepthwiseParameters p) {
-  conv_depthwise_window<half, half, half, 3, 3, 1, 8, 4, u32, 64, Epilogue>(p);
+extern "C" __global__ void __launch_bounds__(128, 4)
+conv_depthwise_86d27bc0d209b0ca(const __grid_constant__ ConvDepthwiseParameters p) {
+  conv_depthwise_strip<half, half, half, 3, 3, 1, 4, 4, u32, 128, Epilogue>(p);
 }

@@ -258,8 +258,8 @@ double time_us(const ChainProblem& problem, const Storage& storage, const Tile& 
     const ChainStage& stage = problem.stages[i];
     if (stage.kind == StageKind::kDepthwise) {
       // Of a team alone, an SM's scheduler has a warp for each warpgroup: one does not fill it.
-      constexpr double kShareDepthwise = 1.5;
-      const double issued = s.planes * depthwise_instructions(stage, s, tile);
+      constexpr double kShareDepthwise = 1.5, kDepthwise = 1.3;
+      const double issued = kDepthwise * s.planes * depthwise_instructions(stage, s, tile);
       const double all = issued * std::max<double>(kShareDepthwise, tile.warpgroups);
       team += all;
       if (i > 0) behind += all;
@@ -295,7 +295,11 @@ double time_us(const ChainProblem& problem, const Storage& storage, const Tile& 
   // Of the next tile's input, that has no place; its places are free behind the first stage.
   const double lacks = std::clamp(2 - static_cast<double>(g.input_slots) / planes, 0.0, 1.0);
   const double load = kWait + input / (kCache * part);
-  const double waited = lacks * std::max(0.0, load - behind);
+  // A team alone with one place for a block's results waits until those before have left it.
+  const bool in_line = tile.teams == 1 && storage.by_tma && g.staged_buffers == 1;
+  const double leaving =
+      in_line && g.stages.back().blocks > 1 ? kWait + output / (kCache * part) : 0;
+  const double waited = lacks * std::max(0.0, load - behind) + leaving;
   const double others = tile.teams > 1 ? tile.teams : 0;
   const double bytes = tile.teams * (input + loaded + output) / (kCache * part);
   const double round =

@@ -150,7 +150,7 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const double flops = 2.0 * static_cast<double>(problem.rows * problem.outputs) *
                        static_cast<double>(problem.depth);
   // Until the first bytes are there; bytes under way of a multiprocessor, and what it can take.
-  constexpr double kBeginUs = 1.5, kLatencyUs = 0.8, kMostOfAnSm = 8e10, kSplitUs = 0.7;
+  constexpr double kBeginUs = 0.5, kLatencyUs = 0.8, kMostOfAnSm = 8e10, kSplitUs = 0.7;
   const double on_one = std::ceil(blocks / device.units);
   const double groups =
       std::ceil(std::ceil(static_cast<double>(problem.groups()) / split.blocks) / split.down);
