@@ -295,10 +295,12 @@ double time_us(const ChainProblem& problem, const Storage& storage, const Tile& 
   // Of the next tile's input, that has no place; its places are free behind the first stage.
   const double lacks = std::clamp(2 - static_cast<double>(g.input_slots) / planes, 0.0, 1.0);
   const double load = kWait + input / (kCache * part);
-  // A team alone with one place for a block's results waits until those before have left it.
-  const bool in_line = tile.teams == 1 && storage.by_tma && g.staged_buffers == 1;
+  // With one place for a block's results, a team waits until those before have left it; of several
+  // teams, others work meanwhile.
+  const double last = g.stages.back().blocks;
+  const double seen = tile.teams == 1 ? (last > 1 ? 1 : 0) : std::max(0.0, last - 2) / last;
   const double leaving =
-      in_line && g.stages.back().blocks > 1 ? kWait + output / (kCache * part) : 0;
+      storage.by_tma && g.staged_buffers == 1 ? seen * (kWait + output / (kCache * part)) : 0;
   const double waited = lacks * std::max(0.0, load - behind) + leaving;
   const double others = tile.teams > 1 ? tile.teams : 0;
   const double bytes = tile.teams * (input + loaded + output) / (kCache * part);

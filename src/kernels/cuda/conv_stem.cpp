@@ -175,12 +175,12 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const double on_one = std::ceil(static_cast<double>(tiles.pixels() * tiles.columns) /
                                   static_cast<double>(device.units));
   Work work = cpu::streaming_work(graph, group, problem.flops());
-  // Bytes and instructions hide each other in part only.
+  // Latencies, instructions and bytes hide each other in part only.
   const double transfer =
       work.dram_bytes /
       (work.dram_bytes < device.cache_bytes ? device.cache_bandwidth : device.dram_bandwidth);
   const double seconds =
-      std::hypot((kBegin + std::max(each * latency, on_one * busy)) / kClock, transfer);
+      kBegin / kClock + std::hypot(each * latency / kClock, on_one * busy / kClock, transfer);
   const double peak = dtype == DType::kFloat32 ? device.flops_tf32 : device.flops_fp16;
   work.efficiency = std::clamp(problem.flops() / peak / seconds, 1e-6, 1.0);
   work.units = static_cast<double>(blocks * tiles.columns);
