@@ -149,8 +149,10 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const auto blocks = static_cast<double>(block_count(problem, split));
   const double flops = 2.0 * static_cast<double>(problem.rows * problem.outputs) *
                        static_cast<double>(problem.depth);
-  // Until the first bytes are there; bytes under way of a multiprocessor, and what it can take.
-  constexpr double kBeginUs = 0.5, kLatencyUs = 0.8, kMostOfAnSm = 8e10, kSplitUs = 0.7;
+  // Besides loads; loads of a warp that are under way together; bytes under way of a
+  // multiprocessor, and what it can take.
+  constexpr double kBeginUs = 0.4, kRoundUs = 1.0, kLatencyUs = 0.8, kMostOfAnSm = 8e10;
+  constexpr double kOfXOfAnSm = 2e10, kSplitUs = 0.3, kSplitBlockUs = 0.1;
   const double on_one = std::ceil(blocks / device.units);
   const double groups =
       std::ceil(std::ceil(static_cast<double>(problem.groups()) / split.blocks) / split.down);
@@ -161,13 +163,13 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   Work work = cpu::streaming_work(graph, group, flops, 1);
   const double bandwidth =
       work.dram_bytes < device.cache_bytes ? device.cache_bandwidth : device.dram_bandwidth;
-  const double x_bytes =
-      blocks / split.blocks * split.across *
-      static_cast<double>(problem.rows * problem.depth * problem.element_bytes());
+  const auto x_bytes =
+      static_cast<double>(problem.rows * problem.depth * problem.element_bytes()) / split.blocks;
   double us = kBeginUs + 0.01 * split.down + 0.02 * split.across +
-              x_bytes / device.cache_bandwidth * 1e6 +
-              std::max(work.dram_bytes / bandwidth, bytes_of_one / rate) * 1e6;
-  if (split.blocks > 1) us += kSplitUs;
+              on_one * split.across * x_bytes / kOfXOfAnSm * 1e6 +
+              std::max({work.dram_bytes / bandwidth * 1e6, bytes_of_one / rate * 1e6,
+                        kRoundUs * std::ceil(groups / static_cast<double>(problem.batch()))});
+  if (split.blocks > 1) us += kSplitUs + kSplitBlockUs * on_one;
   const double peak = problem.tf32                       ? device.flops_tf32
                       : problem.dtype == DType::kFloat32 ? device.flops_fp32
                                                          : device.flops_fp16;
