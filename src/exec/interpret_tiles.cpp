@@ -8,22 +8,36 @@
 #include "graph/elements.hpp"
 #include "graph/interpret.hpp"
 #include "plan/tile.hpp"
+#include "target/image_conv.hpp"
 
 namespace braze {
 namespace {
 
-/// Copies rows and columns `region` of an image [n, c, h, w] from or to a tensor of their extents.
+/// An image as planes of rows of elements: a matrix is one row of pixels of all channels.
+struct Planes {
+  std::int64_t count, rows, columns, bytes;
+};
+Planes planes_of(const Tensor& image) {
+  const ImageShape shape = *image_shape(image.shape());
+  const auto size = static_cast<std::int64_t>(size_of(image.dtype()));
+  const auto& [rows, columns] = shape.extent;
+  if (image.shape().size() == 2) return {1, rows, columns, shape.channels * size};
+  return {shape.n * shape.channels, rows, columns, size};
+}
+
+/// Copies rows and columns `region` of an image from or to a tensor of their extents.
 enum class Direction : std::uint8_t { kCut, kPaste };
 void copy_region(const Tensor& image, const Region& region, const Tensor& part, Direction way) {
-  const Shape& shape = image.shape();
-  const auto size = static_cast<std::int64_t>(size_of(image.dtype()));
-  const std::int64_t columns = region[1].size();
+  const Planes planes = planes_of(image);
+  const std::int64_t size = planes.bytes, columns = region[1].size();
   auto* const whole = static_cast<std::byte*>(const_cast<void*>(image.data()));
   auto* const piece = static_cast<std::byte*>(const_cast<void*>(part.data()));
-  for (std::int64_t plane = 0; plane < shape[0] * shape[1]; ++plane) {
+  for (std::int64_t plane = 0; plane < planes.count; ++plane) {
     for (std::int64_t row = 0; row < region[0].size(); ++row) {
       std::byte* const a =
-          whole + ((plane * shape[2] + region[0].begin + row) * shape[3] + region[1].begin) * size;
+          whole + ((plane * planes.rows + region[0].begin + row) * planes.columns +
+                   region[1].begin) *
+                      size;
       std::byte* const b = piece + (plane * region[0].size() + row) * columns * size;
       std::memcpy(way == Direction::kCut ? b : a, way == Direction::kCut ? a : b,
                   static_cast<std::size_t>(columns * size));
@@ -31,10 +45,15 @@ void copy_region(const Tensor& image, const Region& region, const Tensor& part, 
   }
 }
 
+/// The shape of a part of an image.
+Shape with_extents(const Shape& image, std::int64_t rows, std::int64_t columns) {
+  if (image.size() == 2) return {rows * columns, image[1]};
+  return {image[0], image[1], rows, columns};
+}
+
 Tensor cut(const Tensor& image, const Region& region) {
-  const Shape& shape = image.shape();
-  Tensor part =
-      Tensor::make(image.dtype(), {shape[0], shape[1], region[0].size(), region[1].size()});
+  Tensor part = Tensor::make(image.dtype(),
+                             with_extents(image.shape(), region[0].size(), region[1].size()));
   copy_region(image, region, part, Direction::kCut);
   return part;
 }
@@ -87,12 +106,12 @@ class Walk {
 
   /// Rows above those that a tile needs are not kept.
   void drop_rows_above(std::size_t i, std::int64_t row) {
-    const Shape& shape = images_[i].shape();
-    const Region above = {Interval{0, row}, Interval{0, shape[3]}};
     if (row <= 0) return;
+    const std::int64_t columns = planes_of(images_[i]).columns;
+    const Region above = {Interval{0, row}, Interval{0, columns}};
     Value empty;
     empty.dtype = images_[i].dtype();
-    empty.shape = {shape[0], shape[1], row, shape[3]};
+    empty.shape = with_extents(images_[i].shape(), row, columns);
     copy_region(images_[i], above, not_computed(empty), Direction::kPaste);
   }
 

@@ -7,6 +7,7 @@
 
 #include "graph/resize.hpp"
 #include "graph/window.hpp"
+#include "target/image_conv.hpp"
 
 namespace braze {
 namespace {
@@ -14,8 +15,6 @@ namespace {
 std::int64_t floor_div(std::int64_t a, std::int64_t b) {
   return a >= 0 ? a / b : -((b - 1 - a) / b);
 }
-
-bool is_plane(const Shape& shape) { return shape.size() == 4; }
 
 RegionRead window_read(const Window& window) {
   RegionRead read;
@@ -55,10 +54,9 @@ bool is_pixelwise(const Graph& graph, const Node& node) {
       return node.as<Split>()->axis == 1;
     case OpKind::kSlice: {
       // Along channels only: then it keeps the other extents.
-      const Shape& from = graph.value(node.inputs[0]).shape;
-      const Shape& to = graph.value(node.output()).shape;
-      return is_plane(from) && is_plane(to) && from[0] == to[0] && from[2] == to[2] &&
-             from[3] == to[3];
+      const auto from = image_shape(graph.value(node.inputs[0]).shape);
+      const auto to = image_shape(graph.value(node.output()).shape);
+      return from && to && from->n == to->n && from->extent == to->extent;
     }
     default:
       return false;
@@ -86,32 +84,38 @@ Interval AxisRead::of(const Interval& outputs) const {
 
 std::optional<RegionRead> region_read(const Graph& graph, const Node& node, std::size_t index,
                                       std::string* why) {
-  const Shape& in = graph.value(node.inputs[index]).shape;
-  const Shape& out = graph.value(node.output()).shape;
+  const Shape& from = graph.value(node.inputs[index]).shape;
+  const Shape& to = graph.value(node.output()).shape;
+  const std::optional<ImageShape> in = image_shape(from), out = image_shape(to);
   const auto no = [&](std::string reason) {
     if (why != nullptr) *why = std::move(reason);
     return std::nullopt;
   };
-  if (!is_plane(in) || !is_plane(out))
-    return no(fmt::format("'{}' is not of rank 4", graph.value(node.inputs[index]).name));
-  if (const auto* conv = node.as<Conv>(); conv != nullptr && index == 0)
-    return window_read(conv->window);
+  if (!in || !out || from.size() != to.size())
+    return no(fmt::format("'{}' of rank {} is no image of '{}'",
+                          graph.value(node.inputs[index]).name, from.size(), node.id));
+  if (may_be_image_conv(node.kind()) && index == 0) {
+    Support why_not;
+    const std::optional<ImageConv> conv = image_conv(graph, node, &why_not);
+    return conv ? std::optional(window_read(conv->window)) : no(why_not.reason);
+  }
   if (const auto* pool = node.as<Pool>(); pool != nullptr && index == 0)
     return window_read(pool->window);
   if (const auto* resize = node.as<Resize>();
       resize != nullptr && index == 0 && resize->mode == ResizeMode::kNearest) {
     RegionRead read;
-    if (repeat_of(*resize, 0, in[0], out[0]) != 1 || repeat_of(*resize, 1, in[1], out[1]) != 1)
+    if (from.size() != 4 || repeat_of(*resize, 0, from[0], to[0]) != 1 ||
+        repeat_of(*resize, 1, from[1], to[1]) != 1)
       return no(fmt::format("'{}' repeats channels", node.id));
     for (std::size_t axis = 0; axis < 2; ++axis) {
-      read[axis].repeat = repeat_of(*resize, axis + 2, in[axis + 2], out[axis + 2]);
+      read[axis].repeat = repeat_of(*resize, axis + 2, from[axis + 2], to[axis + 2]);
       if (read[axis].repeat == 0) return no(fmt::format("'{}' does not repeat pixels", node.id));
     }
     return read;
   }
   if (!is_pixelwise(graph, node))
     return no(fmt::format("'{}' needs more than a window of its input", node.id));
-  if (in[2] != out[2] || in[3] != out[3])
+  if (in->extent != out->extent)
     return no(fmt::format("'{}' repeats an operand along an axis", node.id));
   return RegionRead{};
 }
@@ -127,21 +131,21 @@ std::optional<GroupTiles> GroupTiles::of(const Graph& graph, const Group& group,
     const auto [at, added] = index.emplace(id, tiles.images_.size());
     if (added) {
       const Value& value = graph.value(id);
-      const Shape& shape = value.shape;
+      const ImageShape shape = *image_shape(value.shape);
       tiles.images_.push_back(
           {.id = id,
-           .channels = shape[1],
-           .extent = {shape[2], shape[3]},
-           .pixel_bytes = shape[1] * static_cast<std::int64_t>(size_of(value.dtype))});
+           .channels = shape.channels,
+           .extent = shape.extent,
+           .pixel_bytes = shape.channels * static_cast<std::int64_t>(size_of(value.dtype))});
     }
     return at->second;
   };
   for (const Group::Member& one : group.members) {
     const Node& node = graph.node(one.anchor);
-    const Shape& result = graph.value(one.result).shape;
-    if (!is_plane(result)) return no(fmt::format("the result of '{}' is not of rank 4", node.id));
-    if (&one == &group.members.front()) tiles.batch_ = result[0];
-    if (result[0] != tiles.batch_) return no(fmt::format("'{}' changes the batch", node.id));
+    const std::optional<ImageShape> result = image_shape(graph.value(one.result).shape);
+    if (!result) return no(fmt::format("the result of '{}' is no image", node.id));
+    if (&one == &group.members.front()) tiles.batch_ = result->n;
+    if (result->n != tiles.batch_) return no(fmt::format("'{}' changes the batch", node.id));
     Member member;
     for (std::size_t i = 0; i < node.inputs.size(); ++i) {
       const ValueId id = node.inputs[i];
@@ -155,7 +159,8 @@ std::optional<GroupTiles> GroupTiles::of(const Graph& graph, const Group& group,
     }
     for (const EpilogueStep& step : one.epilogue.steps) {
       if (step.operand == kNoValue || graph.value(step.operand).is_constant()) continue;
-      if (step.broadcast == Broadcast::kFull) {
+      const std::size_t rank = graph.value(step.operand).shape.size();
+      if (step.broadcast == Broadcast::kFull && rank == graph.value(one.result).shape.size()) {
         member.reads.push_back({image(step.operand), RegionRead{}});
       } else if (index.contains(step.operand) && tiles.images_[index[step.operand]].made) {
         return no(fmt::format("'{}' broadcasts what a member makes", graph.node(step.node).id));
@@ -176,9 +181,17 @@ std::optional<GroupTiles> GroupTiles::of(const Graph& graph, const Group& group,
   return tiles;
 }
 
+bool GroupTiles::is_pixelwise() const {
+  return std::ranges::all_of(members_, [](const Member& member) {
+    return std::ranges::all_of(member.reads,
+                               [](const Read& read) { return read.region == RegionRead{}; });
+  });
+}
+
 /// Do rows and columns of the result, one after another, need adjoining parts of a stored image?
 bool GroupTiles::covers(std::size_t image) const {
   if (!images_[image].made || !images_[image].stored || image == members_.back().image) return true;
+  if (is_pixelwise()) return true;
   for (std::size_t axis = 0; axis < 2; ++axis) {
     std::int64_t end = 0;
     for (std::int64_t at = 0; at < result().extent[axis]; ++at) {
@@ -229,6 +242,7 @@ std::vector<std::array<std::int64_t, 2>> GroupTiles::extents(std::int64_t rows,
 }
 
 std::vector<double> GroupTiles::recomputed(std::int64_t rows, std::int64_t columns) const {
+  if (is_pixelwise()) return std::vector<double>(members_.size(), 1);
   // Rows and columns are independent: pixels of all tiles = all their rows times all their columns.
   std::vector<std::array<double, 2>> sums(members_.size());
   const std::array<std::int64_t, 2> step = {rows, columns};

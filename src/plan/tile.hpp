@@ -40,7 +40,7 @@ using RegionRead = std::array<AxisRead, 2>;
 /// How a node reads the image that is its input `index`: a window (Conv, Pool), the same pixel
 /// (elementwise ops, Concat, Split and Slice along channels, ...), or a pixel that is repeated
 /// (Resize to a multiple by nearest). Nothing, and the reason in `why`, where an output needs more
-/// than that or the values are not [N, C, H, W].
+/// than that or the values are no images (target/image_conv.hpp).
 std::optional<RegionRead> region_read(const Graph& graph, const Node& node, std::size_t index,
                                       std::string* why);
 
@@ -66,7 +66,7 @@ class GroupTiles {
 
   /// Nothing, and the reason in `why`, where a member is no image to image operator, one reads what
   /// another makes in a way that is not in the algebra, or the tiles of the result leave out parts
-  /// of an intermediate that is stored. Batch extents of all images are equal.
+  /// of an intermediate that is stored. Batch extents of all results are equal.
   static std::optional<GroupTiles> of(const Graph& graph, const Group& group, std::string* why);
 
   [[nodiscard]] const std::vector<Image>& images() const { return images_; }
@@ -92,6 +92,8 @@ class GroupTiles {
  private:
   [[nodiscard]] std::vector<Region> walk(const Region& tile, bool clip) const;
   [[nodiscard]] bool covers(std::size_t image) const;
+  /// Is every pixel read for the same pixel only? Then tiles have no halo, however long images are.
+  [[nodiscard]] bool is_pixelwise() const;
 
   std::vector<Image> images_;
   std::vector<Member> members_;

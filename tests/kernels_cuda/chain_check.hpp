@@ -24,15 +24,24 @@ class ExactNet : public test::Net {
                std::int64_t group = 1, bool bias = true, int terms = 3) {
     const Shape shape = {outputs, this->shape(x)[1] / group, window.kernel[0], window.kernel[1]};
     const std::int64_t depth = element_count(shape) / outputs;
-    std::vector<double> weights(static_cast<std::size_t>(element_count(shape)));
-    for (std::int64_t k = 0; k < outputs; ++k) {
-      for (int i = 0; i < terms; ++i)
-        weights[static_cast<std::size_t>(k * depth + pick(0, depth - 1))] =
-            pick(0, 1) == 0 ? -1.0 : 1.0;
-    }
-    std::vector<ValueId> inputs = {x, constant(shape, weights)};
+    std::vector<ValueId> inputs = {x, constant(shape, weights(outputs, depth, depth, 1, terms))};
     if (bias) inputs.push_back(exact({outputs}, 2));
     return op(id, Conv{window, group}, std::move(inputs));
+  }
+  /// x [M, K] times a matrix, with a bias.
+  ValueId gemm(const std::string& id, ValueId x, std::int64_t outputs, bool trans_b = true,
+               int terms = 3) {
+    const std::int64_t depth = shape(x)[1];
+    const ValueId w = trans_b
+                          ? constant({outputs, depth}, weights(outputs, depth, depth, 1, terms))
+                          : constant({depth, outputs}, weights(outputs, depth, 1, outputs, terms));
+    return op(id, Gemm{.trans_b = trans_b}, {x, w, exact({outputs}, 2)});
+  }
+  /// The same without a bias.
+  ValueId matmul(const std::string& id, ValueId x, std::int64_t outputs, int terms = 3) {
+    const std::int64_t depth = shape(x)[1];
+    return op(id, MatMul{},
+              {x, constant({depth, outputs}, weights(outputs, depth, 1, outputs, terms))});
   }
   ValueId image(const std::string& id, Shape shape) {
     return unary(id, UnaryFn::kNeg, input(id + "_in", std::move(shape)));
@@ -46,6 +55,19 @@ class ExactNet : public test::Net {
     }
     return tensors;
   }
+
+ private:
+  /// Of each output, `terms` among `depth` are 1 or -1; strides are those of outputs and depth.
+  std::vector<double> weights(std::int64_t outputs, std::int64_t depth, std::int64_t output_stride,
+                              std::int64_t depth_stride, int terms) {
+    std::vector<double> weights(static_cast<std::size_t>(outputs * depth));
+    for (std::int64_t k = 0; k < outputs; ++k) {
+      for (int i = 0; i < terms; ++i)
+        weights[static_cast<std::size_t>(k * output_stride + pick(0, depth - 1) * depth_stride)] =
+            pick(0, 1) == 0 ? -1.0 : 1.0;
+    }
+    return weights;
+  }
 };
 
 struct ChainCase {
@@ -54,6 +76,7 @@ struct ChainCase {
   std::size_t most = 3;  // candidates that are run
   unsigned seed = 1;
   bool tf32 = false;
+  int units = 0;  // multiprocessors, if not as many as the device has
 };
 
 inline Row chain_row(const ChainCase& of) {
@@ -72,6 +95,7 @@ inline void check_group(ExactNet& net, const std::string& first, const std::stri
     wanted[net.graph.value(id).name] = all[static_cast<std::size_t>(id)];
   Plan plan = plan_of_parts(net.graph, of.dtype, of.sm);
   plan.device.tf32 = of.tf32;
+  if (of.units > 0) plan.device.units = of.units;
   const Group group = chain_group(plan, first, last);
   const Support support = row.family.joins(plan.graph, group, plan.device);
   ASSERT_TRUE(support.ok) << support.rule << ": " << support.reason << "\n" << print(plan);

@@ -21,6 +21,10 @@ std::set<std::array<std::int64_t, 2>> tiles_of(const ChainProblem& problem) {
       tiles.insert({std::min(rows, height), std::min(columns, width)});
     }
   }
+  // Of one row, as the rows of a matrix are.
+  for (const std::int64_t columns : {64, 128, 256}) {
+    if (height == 1) tiles.insert({height, std::min(columns, width)});
+  }
   return tiles;
 }
 

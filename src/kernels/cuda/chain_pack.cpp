@@ -51,7 +51,7 @@ class Packer {
     const std::int64_t first_output =
         (loop != nullptr && !sums ? pass : tile) * step.product.columns;
     const std::int64_t first_channel = sums ? pass * schedule_.pass : 0;
-    const std::int64_t elements = 32 / size(), taps = stage.taps();
+    const std::int64_t elements = 32 / size();
     const bool swizzled = arithmetic_.multiplier != Multiplier::kWmma;
     const std::int64_t in_slot = chain_steps_of_slot(step);
     for (std::int64_t done = 0; done < step.depth; done += in_slot) {
@@ -67,7 +67,8 @@ class Packer {
         const std::int64_t chunk = (e * size() / 16) ^ (swizzled ? column >> 2 & 1 : 0);
         const std::int64_t place = at / elements * 32 + chunk * 16 + e * size() % 16;
         write(to + place,
-              weights[static_cast<std::size_t>((output * stage.channels + channel) * taps + tap)]);
+              weights[static_cast<std::size_t>(output * stage.output_stride +
+                                               channel * stage.channel_stride + tap)]);
       }
     }
   }
@@ -83,7 +84,7 @@ class Packer {
     for (std::int64_t tap = 0; tap < taps; ++tap) {
       for (std::int64_t c = 0; c < slab && first + c < stage.outputs; ++c)
         write(to + (tap * slab + c) * size(),
-              weights[static_cast<std::size_t>((first + c) * taps + tap)]);
+              weights[static_cast<std::size_t>((first + c) * stage.output_stride + tap)]);
     }
   }
 

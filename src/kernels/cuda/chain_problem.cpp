@@ -8,6 +8,7 @@
 
 #include "base/error.hpp"
 #include "graph/elements.hpp"
+#include "target/image_conv.hpp"
 
 namespace braze::cuda {
 namespace {
@@ -23,7 +24,7 @@ bool is_pointwise(const Node& node) {
 }
 
 bool is_of_a_chain(const Node& node) {
-  return node.kind() == OpKind::kConv || node.kind() == OpKind::kPool || is_pointwise(node);
+  return may_be_image_conv(node.kind()) || node.kind() == OpKind::kPool || is_pointwise(node);
 }
 
 /// Walks the members in order.
@@ -38,7 +39,7 @@ class ChainReader {
     for (const Group::Member& one : group_.members) {
       const Node& node = graph_.node(one.anchor);
       if (!is_of_a_chain(node)) return std::nullopt;
-      if (node.kind() == OpKind::kConv) ++convolutions;
+      if (may_be_image_conv(node.kind())) ++convolutions;
       results_.insert(one.result);
     }
     if (convolutions < 2) return std::nullopt;
@@ -75,7 +76,7 @@ class ChainReader {
                     fmt::format("the indices of the maxima of '{}' are asked for", node.id));
     const std::size_t image = image_of(node);
     if (!read_image(stage, node, node.inputs[image])) return false;
-    const bool read = node.kind() == OpKind::kConv   ? read_conv(stage, node)
+    const bool read = may_be_image_conv(node.kind()) ? read_conv(stage, node)
                       : node.kind() == OpKind::kPool ? read_pool(stage, node)
                                                      : read_pointwise(stage, node, image);
     return read && read_epilogue(stage, member);
@@ -100,24 +101,27 @@ class ChainReader {
     if (x.is_constant()) return false;
     for (const Value* image : {&x, &y}) {
       constexpr std::int64_t kMost = 1 << 30;
-      if (image->shape.size() != 4)
-        return refuse("rank", fmt::format("'{}' is of rank {}; chains are of images of rank 4",
+      const std::optional<ImageShape> shape = image_shape(image->shape);
+      if (!shape)
+        return refuse("rank", fmt::format("'{}' is of rank {}; chains are of images of rank 4, or "
+                                          "of matrices",
                                           image->name, image->shape.size()));
-      if (element_count({image->shape.begin() + 2, image->shape.end()}) > kMost ||
-          image->shape[1] > 1 << 20 || image->shape[0] > 1 << 20)
+      const std::int64_t pixels = shape->extent[0] * shape->extent[1];
+      if (pixels > kMost || shape->channels > 1 << 20 || shape->n > 1 << 20)
         return refuse("extent",
                       fmt::format("'{}' is too large for 32-bit coordinates", image->name));
-      if (image->shape[1] == 0 || image->shape[2] == 0 || image->shape[3] == 0) return false;
+      if (shape->channels == 0 || pixels == 0) return false;
     }
+    const ImageShape in = *image_shape(x.shape), out = *image_shape(y.shape);
     if (problem_.stages.empty()) {
       if (!is_small_float(x.dtype))
         return refuse("dtype", fmt::format("'{}' is {}; only float, float16 and bfloat16", x.name,
                                            to_string(x.dtype)));
       problem_.dtype = x.dtype;
       problem_.input = id;
-      problem_.batch = x.shape[0];
-      problem_.channels = x.shape[1];
-      problem_.extent = {x.shape[2], x.shape[3]};
+      problem_.batch = in.n;
+      problem_.channels = in.channels;
+      problem_.extent = in.extent;
     }
     if (results_.contains(id) && !made_.contains(id)) return false;
     stage.reads = source_of(id);
@@ -128,10 +132,10 @@ class ChainReader {
       return refuse("dtype",
                     fmt::format("'{}' makes {} of {} in a chain of {}", node.id, to_string(y.dtype),
                                 to_string(x.dtype), to_string(problem_.dtype)));
-    stage.channels = x.shape[1];
-    stage.outputs = y.shape[1];
-    stage.in = {x.shape[2], x.shape[3]};
-    stage.out = {y.shape[2], y.shape[3]};
+    stage.channels = in.channels;
+    stage.outputs = out.channels;
+    stage.in = in.extent;
+    stage.out = out.extent;
     return true;
   }
 
@@ -151,20 +155,23 @@ class ChainReader {
   }
 
   bool read_conv(ChainStage& stage, const Node& node) {
-    const Conv& op = *node.as<Conv>();
-    stage.weights = node.inputs[1];
-    stage.bias = node.input(2);
+    const std::optional<ImageConv> conv = image_conv(graph_, node, &why_);
+    if (!conv) return false;
+    stage.weights = conv->weights;
+    stage.bias = conv->bias;
+    stage.output_stride = conv->output_stride;
+    stage.channel_stride = conv->channel_stride;
     if (!value(stage.weights).is_constant())
       return refuse("weights", fmt::format("the filter of '{}' is not a constant", node.id));
     const bool depthwise =
-        op.group > 1 && op.group == stage.channels && stage.outputs == stage.channels;
-    if (op.group != 1 && !depthwise)
+        conv->groups > 1 && conv->groups == stage.channels && stage.outputs == stage.channels;
+    if (conv->groups != 1 && !depthwise)
       return refuse("groups",
                     fmt::format("'{}' maps {} channels to {} in {} groups; chains take one group, "
                                 "or one for each channel",
-                                node.id, stage.channels, stage.outputs, op.group));
+                                node.id, stage.channels, stage.outputs, conv->groups));
     stage.kind = depthwise ? StageKind::kDepthwise : StageKind::kDense;
-    read_window(stage, op.window);
+    read_window(stage, conv->window);
     return true;
   }
 

@@ -1,4 +1,5 @@
 // A chain of convolutions as numbers: what a group of several members computes, stage by stage.
+// A product of matrices is a convolution, too (target/image_conv.hpp).
 #pragma once
 
 #include <array>
@@ -13,8 +14,8 @@ namespace braze::cuda {
 
 /// What a member does to the image it reads.
 enum class StageKind : std::uint8_t {
-  kDense,      // Conv of all channels; 1x1 too
-  kDepthwise,  // Conv of each channel by itself
+  kDense,      // convolution of all channels; products of matrices too
+  kDepthwise,  // convolution of each channel by itself
   kMaxPool,
   kAveragePool,
   kPointwise,  // the epilogue only
@@ -48,8 +49,9 @@ struct ChainStage {
   std::array<std::int64_t, 2> in{1, 1}, out{1, 1}, kernel{1, 1}, stride{1, 1}, dilation{1, 1},
       pad{0, 0};
   Region counted{};            // kAveragePool: pixels of a window that its mean is over
-  ValueId weights = kNoValue;  // of a Conv, a constant: [outputs][channels or 1][rows][columns]
-  ValueId bias = kNoValue;     // of a Conv, where there is one
+  ValueId weights = kNoValue;  // of a convolution, a constant
+  std::int64_t output_stride = 1, channel_stride = 1;  // elements of weights; taps are adjacent
+  ValueId bias = kNoValue;  // of a convolution, where there is one
   Epilogue epilogue;  // after the bias; a pointwise member's own function is its first step
   std::vector<ChainOperand> operands;  // by step
   ValueId result = kNoValue;           // after the epilogue
@@ -77,8 +79,7 @@ struct ChainProblem {
   [[nodiscard]] std::vector<std::size_t> readers(std::size_t stage) const;
 };
 
-/// The group as a chain of at least two convolutions over one image of rank 4, with constant
-/// weights. Nothing if it has another shape; then `why` has a rule and a reason if it nearly had
+/// The group as a chain of at least two convolutions over one image, with constant weights. Nothing if it has another shape; then `why` has a rule and a reason if it nearly had
 /// this one.
 std::optional<ChainProblem> read_chain(const Graph& graph, const Group& group, Support& why);
 /// Of a group that a family's joins() takes.

@@ -8,6 +8,7 @@
 #include "kernels/cuda/chain_sm90.hpp"
 #include "kernels/cuda/emit.hpp"
 #include "plan/stages.hpp"
+#include "target/image_conv.hpp"
 
 namespace braze::cuda::chain90 {
 namespace {
@@ -40,7 +41,7 @@ std::vector<std::byte> pack(const Graph& graph, const ChainProblem& problem, con
         const std::int64_t plane = c / 64;
         for (std::int64_t tap = 0; tap < taps; ++tap)
           put(plane / filters, (plane % filters * taps + tap) * kRow + c % 64 * kElement,
-              from + (c * taps + tap) * kElement);
+              from + (c * stage.output_stride + tap) * kElement);
       }
       first += ceil_div(planes, filters);
       continue;
@@ -51,7 +52,7 @@ std::vector<std::byte> pack(const Graph& graph, const ChainProblem& problem, con
         const std::int64_t in_row = (byte / 16 ^ row % 8) * 16 + byte % 16;
         for (std::int64_t tap = 0; tap < taps; ++tap)
           put((k / 64 * planes + c / 64) * taps + tap, row * kRow + in_row,
-              from + ((k * stage.channels + c) * taps + tap) * kElement);
+              from + (k * stage.output_stride + c * stage.channel_stride + tap) * kElement);
       }
     }
     first += g.stages[i].blocks * planes * taps;
@@ -63,16 +64,17 @@ std::vector<std::byte> pack(const Graph& graph, const ChainProblem& problem, con
 TensorMap pixels_map(const Plan& plan, ValueId id, std::int64_t rows, std::int64_t columns,
                      const std::array<std::int64_t, 2>& stride) {
   const Value& value = plan.graph.value(id);
+  const ImageShape image = *image_shape(value.shape);
+  const auto [height, width] = image.extent;
   const Placement& placement = plan.placements[static_cast<std::size_t>(id)];
   const std::int64_t pitch =
-      placement.layout == Layout::kChannelsLast ? placement.pitch : value.shape[1];
-  const std::int64_t row = pitch * value.shape[3] * kElement;
+      placement.layout == Layout::kChannelsLast ? placement.pitch : image.channels;
+  const std::int64_t row = pitch * width * kElement;
   TensorMap map;
   map.dtype = value.dtype;
   map.swizzle_bytes = kRow;
-  map.extents = {u64(value.shape[1]), u64(value.shape[3]), u64(value.shape[2]),
-                 u64(value.shape[0])};
-  map.strides = {u64(pitch * kElement), u64(row), u64(row * value.shape[2])};
+  map.extents = {u64(image.channels), u64(width), u64(height), u64(image.n)};
+  map.strides = {u64(pitch * kElement), u64(row), u64(row * height)};
   map.box = {kRow / kElement, u32(columns * stride[1]), u32(rows * stride[0]), 1};
   map.steps = {1, u32(stride[1]), u32(stride[0]), 1};
   return map;
@@ -84,7 +86,7 @@ bool is_reachable(const Plan& plan, ValueId id) {
   const Placement& placement = plan.placements[static_cast<std::size_t>(id)];
   const bool channels_last = placement.layout == Layout::kChannelsLast;
   const std::int64_t pitch = channels_last ? placement.pitch : value.shape[1];
-  return (channels_last || is_layout_neutral(value)) && pitch * kElement % 16 == 0 &&
+  return (channels_last || !is_image(value) || is_layout_neutral(value)) && pitch * kElement % 16 == 0 &&
          placement.offset % 16 == 0;
 }
 

@@ -315,9 +315,8 @@ namespace {
 /// Extents of tiles that cut `extent` into parts as equal as can be, and of a few pixels.
 std::set<int> parts_of(std::int64_t extent, int most) {
   std::set<int> parts;
-  for (std::int64_t count = 1; count <= extent; ++count) {
-    const std::int64_t part = ceil_div(extent, count);
-    if (part <= most) parts.insert(to_int(part));
+  for (std::int64_t part = 1; part <= std::min<std::int64_t>(extent, most); ++part) {
+    if (ceil_div(extent, ceil_div(extent, part)) == part) parts.insert(to_int(part));
   }
   for (const int part : {4, 8, 16}) {
     if (part <= extent && part <= most) parts.insert(part);

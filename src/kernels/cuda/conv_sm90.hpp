@@ -25,6 +25,7 @@ struct ConvSm90Problem {
   std::int64_t batch = 1, channels = 1, outputs = 1;
   std::int64_t in[2] = {1, 1}, out[2] = {1, 1}, kernel[2] = {1, 1};
   std::int64_t stride[2] = {1, 1}, dilation[2] = {1, 1}, pad[2] = {0, 0};
+  std::int64_t output_stride = 1, channel_stride = 1;  // elements of weights; taps are adjacent
   // Of a second convolution whose result is added.
   std::int64_t more_steps = 0;
   double more_flops = 0;
@@ -60,12 +61,6 @@ struct ConvSm90Sum {
 
 /// Of an anchor that the family supports.
 ConvSm90Problem conv_sm90_problem(const Graph& graph, const Node& node);
-
-/// Elements from one output, channel and tap to the next in the model's constant.
-struct WeightStrides {
-  std::int64_t output, channel, tap = 1;
-};
-WeightStrides weight_strides(const ConvSm90Problem& problem, const Node& node);
 
 /// The bias as fp32, zeros where there is none, for `channels` or a multiple of them; of several,
 /// their sum.

@@ -32,9 +32,8 @@ std::int64_t output_of(std::int64_t column) {
 
 /// Weights in the order [column][tap][channel], channels and columns padded with zeros to whole
 /// steps and groups of 32; columns are `width` channels long, these begin at `first`.
-void pack(const ConvSm90Problem& problem, const Node& node, const Tensor& weights,
-          std::int64_t first, std::int64_t width, std::vector<std::byte>& bytes) {
-  const WeightStrides strides = weight_strides(problem, node);
+void pack(const ConvSm90Problem& problem, const Tensor& weights, std::int64_t first,
+          std::int64_t width, std::vector<std::byte>& bytes) {
   const std::size_t size = size_of(problem.dtype);
   const std::int64_t padded = problem.channel_blocks() * problem.step_channels();
   const std::int64_t columns = padded_outputs(problem);
@@ -46,7 +45,8 @@ void pack(const ConvSm90Problem& problem, const Node& node, const Tensor& weight
       std::byte* row =
           bytes.data() + static_cast<std::size_t>(column * width + first + t * padded) * size;
       for (std::int64_t c = 0; c < problem.channels; ++c) {
-        const auto at = static_cast<std::size_t>(k * strides.output + c * strides.channel + t);
+        const auto at =
+            static_cast<std::size_t>(k * problem.output_stride + c * problem.channel_stride + t);
         std::memcpy(row + static_cast<std::size_t>(c) * size, from + at * size, size);
       }
     }
@@ -61,7 +61,7 @@ std::vector<std::byte> pack_all(const Plan& plan, const ConvSm90Sum& sum) {
                                size_of(all.dtype));
   std::int64_t first = 0;
   for (const ConvSm90Term& term : sum.terms) {
-    pack(term.problem, *term.node, *plan.graph.value(term.node->input(1)).constant, first, width,
+    pack(term.problem, *plan.graph.value(term.node->input(1)).constant, first, width,
          bytes);
     first += term.problem.steps() * all.step_channels();
   }

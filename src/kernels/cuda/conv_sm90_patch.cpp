@@ -191,9 +191,7 @@ std::uint32_t u32(std::int64_t n) { return static_cast<std::uint32_t>(n); }
 
 /// Images of shared memory, [64 outputs][channel block][tap]: rows of 64 channels, swizzled. Of 16
 /// outputs, the even ones come first.
-std::vector<std::byte> pack(const ConvSm90Problem& problem, const Node& node,
-                            const Tensor& weights) {
-  const WeightStrides strides = weight_strides(problem, node);
+std::vector<std::byte> pack(const ConvSm90Problem& problem, const Tensor& weights) {
   const std::int64_t all = steps(problem);
   std::vector<std::byte> bytes(
       static_cast<std::size_t>(ceil_div(problem.outputs, kTileChannels) * all) *
@@ -209,7 +207,8 @@ std::vector<std::byte> pack(const ConvSm90Problem& problem, const Node& node,
             k / kTileChannels * all + c / kStepChannels * problem.taps() + tap;
         std::memcpy(
             &bytes[static_cast<std::size_t>(block * device::kPatchWeights + row * kRow + in_row)],
-            from + (k * strides.output + c * strides.channel + tap) * kElement, kElement);
+            from + (k * problem.output_stride + c * problem.channel_stride + tap) * kElement,
+            kElement);
       }
     }
   }
@@ -282,7 +281,7 @@ Kernel build_patch(const Plan& plan, const KernelPlan& kernel, const PatchTile& 
   parameters.point(p.y.data, {Address::Of::kOutput, 0, 0});
   parameters.point(
       p.weights,
-      add_constant(result, pack(problem, node, *plan.graph.value(node.input(1)).constant)));
+      add_constant(result, pack(problem, *plan.graph.value(node.input(1)).constant)));
   parameters.point(p.bias, pack_bias(plan, adds_bias ? bias : kNoValue,
                                      p.channel_tiles * kTileChannels, result));
   epilogue.point(parameters, p.e);

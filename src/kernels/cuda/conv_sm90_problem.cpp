@@ -12,6 +12,7 @@
 #include "kernels/cuda/conv_sm90.hpp"
 #include "kernels/cuda/emit.hpp"
 #include "plan/stages.hpp"
+#include "target/image_conv.hpp"
 
 namespace braze::cuda {
 namespace {
@@ -29,28 +30,6 @@ Support supports_window(const ConvSm90Problem& problem) {
       return Support::no("window", fmt::format("the filter reaches {} pixels with {} of padding; "
                                                "at most 127 and 128",
                                                reach, problem.pad[axis]));
-  }
-  return Support::yes();
-}
-
-/// c of a Gemm as a bias: nothing, or one value for each column.
-bool is_bias(const Graph& graph, const Node& node, std::int64_t columns) {
-  const ValueId c = node.input(2);
-  if (c == kNoValue) return true;
-  const Shape& shape = graph.value(c).shape;
-  return !shape.empty() && shape.back() == columns && element_count(shape) == columns;
-}
-
-Support supports_product(const Graph& graph, const Node& node) {
-  const Shape& a = graph.value(node.input(0)).shape;
-  const Shape& b = graph.value(node.input(1)).shape;
-  if (a.size() != 2 || b.size() != 2)
-    return Support::no("rank", "only products of matrices of rank 2");
-  if (const auto* gemm = node.as<Gemm>()) {
-    if (gemm->trans_a) return Support::no("transposed", "reads the first matrix by rows");
-    if (gemm->alpha != 1 || gemm->beta != 1) return Support::no("scale", "alpha and beta are 1");
-    if (!is_bias(graph, node, b[gemm->trans_b ? 0 : 1]))
-      return Support::no("addend", "adds a vector along columns only");
   }
   return Support::yes();
 }
@@ -82,7 +61,7 @@ Support supports_conv_sm90(const Graph& graph, const Node& node, const Device& d
       return Support::no("rank", fmt::format("input {}; 1 or 2 spatial axes", to_string(x.shape)));
     if (node.as<Conv>()->group != 1)
       return Support::no("groups", fmt::format("{} groups", node.as<Conv>()->group));
-  } else if (const Support product = supports_product(graph, node); !product.ok) {
+  } else if (Support product; !image_conv(graph, node, &product)) {
     return product;
   }
   const ConvSm90Problem problem = conv_sm90_problem(graph, node);
@@ -167,10 +146,15 @@ ConvSm90Problem conv_sm90_problem(const Graph& graph, const Node& node) {
       problem.dilation[axis] = conv.dilation[axis + 1];
       problem.pad[axis] = conv.pad[axis + 1];
     }
+    problem.output_stride = conv.channels * conv.taps();
+    problem.channel_stride = conv.taps();
   } else {
+    const ImageConv product = *image_conv(graph, node);
     problem.in[1] = problem.out[1] = x.shape[0];
     problem.channels = x.shape[1];
     problem.outputs = graph.value(node.output()).shape[1];
+    problem.output_stride = product.output_stride;
+    problem.channel_stride = product.channel_stride;
   }
   return problem;
 }
@@ -182,13 +166,6 @@ ConvSm90Problem ConvSm90Sum::problem() const {
     all.more_flops += terms[i].problem.flops();
   }
   return all;
-}
-
-WeightStrides weight_strides(const ConvSm90Problem& problem, const Node& node) {
-  const auto* gemm = node.as<Gemm>();
-  if (node.kind() == OpKind::kMatMul || (gemm != nullptr && !gemm->trans_b))
-    return {1, problem.outputs};
-  return {problem.channels * problem.taps(), problem.taps()};
 }
 
 Address pack_bias(const Plan& plan, ValueId bias, std::int64_t channels, Kernel& kernel) {

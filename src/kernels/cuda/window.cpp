@@ -7,9 +7,16 @@ namespace braze::cuda {
 
 ImageAxes image_axes(const Plan& plan, ValueId id) {
   const Shape& shape = plan.graph.value(id).shape;
-  ensure(shape.size() >= 3 && shape.size() <= 5, "an image has one to three spatial axes");
+  ensure(shape.size() >= 2 && shape.size() <= 5, "an image has at most three spatial axes");
   const Ints strides = axis_strides(plan, id);
   ImageAxes image;
+  if (shape.size() == 2) {
+    image.channels = shape[1];
+    image.stride_channel = strides[1];
+    image.extent[2] = static_cast<int>(shape[0]);
+    image.stride[2] = strides[0];
+    return image;
+  }
   image.n = shape[0];
   image.channels = shape[1];
   image.stride_n = strides[0];

@@ -6,7 +6,7 @@
 namespace braze::cuda {
 
 /// An image's extents and element strides along depth, height and width; missing outer axes have
-/// extent 1. Rank 3 to 5.
+/// extent 1. Rank 3 to 5; the rows of a matrix are pixels along the width.
 struct ImageAxes {
   std::int64_t n = 1, channels = 1;
   std::int64_t stride_n = 0, stride_channel = 0;
