@@ -142,8 +142,11 @@ std::optional<GroupTiles> GroupTiles::of(const Graph& graph, const Group& group,
   };
   for (const Group::Member& one : group.members) {
     const Node& node = graph.node(one.anchor);
-    const std::optional<ImageShape> result = image_shape(graph.value(one.result).shape);
-    if (!result) return no(fmt::format("the result of '{}' is no image", node.id));
+    const Shape& shape = graph.value(one.result).shape;
+    const std::optional<ImageShape> result = image_shape(shape);
+    if (!result)
+      return no(fmt::format("the result of '{}' is of rank {}; images are of rank 4, or matrices",
+                            node.id, shape.size()));
     if (&one == &group.members.front()) tiles.batch_ = result->n;
     if (result->n != tiles.batch_) return no(fmt::format("'{}' changes the batch", node.id));
     Member member;

@@ -515,6 +515,14 @@ case("gemm_alpha_beta", "float[5,3] x", "float[3,4] y",
      {"w": (4, 5), "c": (1, 4)})
 case("matmul_bias_relu", "float[2,3,5] x", "float[2,3,4] y",
      "m = MatMul(x, w)\ns = Add(m, a)\ny = Relu(s)", {"w": (5, 4), "a": (4,)})
+# Products of long matrices are 1x1 convolutions over their rows.
+case("gemm_chain", "float[512,16] x", "float[512,16] y",
+     "a = Gemm<transB = 1>(x, u, b)\nr = Relu(a)\nm = MatMul(r, v)\ns = Add(m, b)\nt = Relu(s)\n"
+     "g = Gemm(t, w)\nh = Add(g, x)\ny = Relu(h)",
+     {"u": (24, 16), "b": (24,), "v": (24, 24), "w": (24, 16)},
+     plans={**plan("a r", "m t", "g h y", folded={"s": "m"}),
+            **on("cuda:sm_86", plan("a r m t g h y", folded={"s": "m"})),
+            **on("cuda:sm_75", plan("a r m t g h y", folded={"s": "m"}))})
 case("matmul_of_inputs", "float[2,3,5] x, float[2,5,4] z", "float[2,3,4] y", "y = MatMul(x, z)")
 case("softmax_flattens", "float[2,3,4] x", "float[2,3,4] y", "y = Softmax<axis = 1>(x)", opset=11,
      expect=lambda feeds, _: [softmax(feeds["x"].reshape(2, 12)).reshape(2, 3, 4)])

@@ -132,6 +132,30 @@ TEST(Tile, ResizesOfOtherAxesOrThatInterpolateAreRefused) {
   EXPECT_THAT(refusal_of(uneven), HasSubstr("'up' does not repeat pixels"));
 }
 
+TEST(Tile, RowsOfAMatrixArePixels) {
+  Net net;
+  const ValueId x = net.input("x", {100, 24});
+  const ValueId a = net.op("a", Gemm{}, {x, net.random({24, 40})});
+  net.output(net.add("s", net.op("b", MatMul{}, {a, net.random({40, 24})}), x));
+  const GroupTiles tiles = tiles_of(net);
+  EXPECT_EQ(tiles.batch(), 1);
+  EXPECT_EQ(tiles.images()[1].channels, 40);
+  EXPECT_EQ(tiles.images()[1].pixel_bytes, 160);
+  EXPECT_EQ(tiles.result().extent, (std::array<std::int64_t, 2>{1, 100}));
+  const Region rows = {Interval{0, 1}, Interval{32, 64}};
+  for (const Region& needed : tiles.needed(rows)) EXPECT_EQ(needed, rows);
+  EXPECT_THAT(tiles.recomputed(1, 32), ::testing::ElementsAre(1.0, 1.0, 1.0));
+}
+
+TEST(Tile, ProductsThatAreNoConvolutionsAreRefused) {
+  Net turned;
+  turned.op("a", Gemm{.trans_a = true}, {turned.input("x", {8, 4}), turned.random({8, 4})});
+  EXPECT_THAT(refusal_of(turned), HasSubstr("first matrix of 'a' is transposed"));
+  Net batch;
+  batch.op("a", MatMul{}, {batch.input("x", {2, 8, 4}), batch.random({4, 4})});
+  EXPECT_THAT(refusal_of(batch), HasSubstr("the result of 'a' is of rank 3"));
+}
+
 TEST(Tile, RecomputationIsWhatNeighbouringTilesShare) {
   Net net;
   const ValueId x = net.conv("a", net.input("x", {1, 4, 8, 8}), 4, window2d(1));
