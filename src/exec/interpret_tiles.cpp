@@ -35,9 +35,8 @@ void copy_region(const Tensor& image, const Region& region, const Tensor& part, 
   for (std::int64_t plane = 0; plane < planes.count; ++plane) {
     for (std::int64_t row = 0; row < region[0].size(); ++row) {
       std::byte* const a =
-          whole + ((plane * planes.rows + region[0].begin + row) * planes.columns +
-                   region[1].begin) *
-                      size;
+          whole +
+          ((plane * planes.rows + region[0].begin + row) * planes.columns + region[1].begin) * size;
       std::byte* const b = piece + (plane * region[0].size() + row) * columns * size;
       std::memcpy(way == Direction::kCut ? b : a, way == Direction::kCut ? a : b,
                   static_cast<std::size_t>(columns * size));
@@ -52,8 +51,8 @@ Shape with_extents(const Shape& image, std::int64_t rows, std::int64_t columns) 
 }
 
 Tensor cut(const Tensor& image, const Region& region) {
-  Tensor part = Tensor::make(image.dtype(),
-                             with_extents(image.shape(), region[0].size(), region[1].size()));
+  Tensor part =
+      Tensor::make(image.dtype(), with_extents(image.shape(), region[0].size(), region[1].size()));
   copy_region(image, region, part, Direction::kCut);
   return part;
 }

@@ -191,10 +191,20 @@ bool GroupTiles::is_pixelwise() const {
   });
 }
 
+bool GroupTiles::leads_to_result(std::size_t image) const {
+  std::vector<bool> needed(images_.size(), false);
+  needed[members_.back().image] = true;
+  for (std::size_t m = members_.size(); m-- > 0;) {
+    if (!needed[members_[m].image]) continue;
+    for (const Read& read : members_[m].reads) needed[read.image] = true;
+  }
+  return needed[image];
+}
+
 /// Do rows and columns of the result, one after another, need adjoining parts of a stored image?
 bool GroupTiles::covers(std::size_t image) const {
   if (!images_[image].made || !images_[image].stored || image == members_.back().image) return true;
-  if (is_pixelwise()) return true;
+  if (is_pixelwise()) return leads_to_result(image);
   for (std::size_t axis = 0; axis < 2; ++axis) {
     std::int64_t end = 0;
     for (std::int64_t at = 0; at < result().extent[axis]; ++at) {

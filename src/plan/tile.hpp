@@ -92,6 +92,8 @@ class GroupTiles {
  private:
   [[nodiscard]] std::vector<Region> walk(const Region& tile, bool clip) const;
   [[nodiscard]] bool covers(std::size_t image) const;
+  /// Does the last member need it?
+  [[nodiscard]] bool leads_to_result(std::size_t image) const;
   /// Is every pixel read for the same pixel only? Then tiles have no halo, however long images are.
   [[nodiscard]] bool is_pixelwise() const;
 

@@ -15,16 +15,17 @@ struct ImageShape {
   std::int64_t n = 1, channels = 1;
   std::array<std::int64_t, 2> extent{1, 1};  // rows, columns
 };
-/// [N, C, H, W] as it is; a matrix [M, C] is one image of one row of M pixels. Nothing: other ranks.
+/// [N, C, H, W] as it is; a matrix [M, C] is one image of one row of M pixels. Nothing: other
+/// ranks.
 std::optional<ImageShape> image_shape(const Shape& shape);
 
-/// y[p, k] = bias[k] + sum over taps t and channels c of
-///           x[p * stride + t * dilation - pad, c] * weights[k * output_stride + c * channel_stride + t]
-/// where c is counted within a group.
+/// y[p, k] = bias[k] + sum over taps t and channels c of x[p s + t d - pad, c] w(k, c, t)
+/// with stride s and dilation d; w(k, c, t) is element k * output_stride + c * channel_stride + t
+/// of the weights, c counted within a group.
 struct ImageConv {
   Window window;
   std::int64_t groups = 1;
-  ValueId weights = kNoValue, bias = kNoValue;       // constants or not
+  ValueId weights = kNoValue, bias = kNoValue;         // constants or not
   std::int64_t output_stride = 1, channel_stride = 1;  // elements
 };
 

@@ -1,5 +1,5 @@
-// Products of matrices one after another as one kernel, by each family of chains, on the emulated GPU
-// against the interpreter; and their sources, for a real compiler.
+// Products of matrices one after another as one kernel, by each family of chains, on the emulated
+// GPU against the interpreter; and their sources, for a real compiler.
 #include "exec/interpret_tiles.hpp"
 #include "kernels_cuda/chain_check.hpp"
 #include "kernels_cuda/nvrtc_for.hpp"
@@ -124,8 +124,7 @@ TEST(CudaChainGemm, TileByTileAsPlanned) {
       inputs[i] = cast(inputs[i], plan.graph.value(plan.graph.inputs[i]).dtype);
     const std::vector<Tensor> values = interpret_all(plan.graph, inputs);
     const Tensor& want = values[static_cast<std::size_t>(group.outputs[0])];
-    for (const Candidate& candidate :
-         way.row.family.candidates(plan.graph, group, plan.device)) {
+    for (const Candidate& candidate : way.row.family.candidates(plan.graph, group, plan.device)) {
       const Tiling tiling = way.row.family.tiling(plan.graph, group, candidate, plan.device);
       const std::vector<Tensor> got = interpret_tiles(plan.graph, group, tiling, values);
       expect_same(cast(got.at(0), DType::kFloat32), cast(want, DType::kFloat32));

@@ -147,6 +147,26 @@ TEST(Tile, RowsOfAMatrixArePixels) {
   EXPECT_THAT(tiles.recomputed(1, 32), ::testing::ElementsAre(1.0, 1.0, 1.0));
 }
 
+TEST(Tile, WhatIsStoredIsOnTheWayToTheResult) {
+  Net net;
+  const ValueId x = net.conv("a", net.input("x", {1, 8, 6, 6}), 8, window2d(1));
+  const std::vector<ValueId> parts = net.split("s", x, {4, 4});
+  net.output(net.unary("y", UnaryFn::kSigmoid, parts[0]));
+  Group group;
+  group.inputs = net.graph.inputs;
+  for (const ValueId id : {x, parts[0], parts[1]}) {
+    const NodeId node = net.graph.producer(id);
+    group.members.push_back({node, {}, id});
+  }
+  const ValueId y = net.graph.outputs[0].value;
+  group.members.push_back({net.graph.producer(y), {}, y});
+  std::string why;
+  group.outputs = {y, x, parts[0]};
+  EXPECT_TRUE(GroupTiles::of(net.graph, group, &why).has_value()) << why;
+  group.outputs = {y, parts[1]};
+  EXPECT_FALSE(GroupTiles::of(net.graph, group, &why).has_value());
+}
+
 TEST(Tile, ProductsThatAreNoConvolutionsAreRefused) {
   Net turned;
   turned.op("a", Gemm{.trans_a = true}, {turned.input("x", {8, 4}), turned.random({8, 4})});

@@ -66,9 +66,8 @@ class Packer {
         if (channel >= stage.channels || output >= stage.outputs) continue;
         const std::int64_t chunk = (e * size() / 16) ^ (swizzled ? column >> 2 & 1 : 0);
         const std::int64_t place = at / elements * 32 + chunk * 16 + e * size() % 16;
-        write(to + place,
-              weights[static_cast<std::size_t>(output * stage.output_stride +
-                                               channel * stage.channel_stride + tap)]);
+        write(to + place, weights[static_cast<std::size_t>(output * stage.output_stride +
+                                                           channel * stage.channel_stride + tap)]);
       }
     }
   }

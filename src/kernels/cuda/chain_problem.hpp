@@ -51,7 +51,7 @@ struct ChainStage {
   Region counted{};            // kAveragePool: pixels of a window that its mean is over
   ValueId weights = kNoValue;  // of a convolution, a constant
   std::int64_t output_stride = 1, channel_stride = 1;  // elements of weights; taps are adjacent
-  ValueId bias = kNoValue;  // of a convolution, where there is one
+  ValueId bias = kNoValue;                             // of a convolution, where there is one
   Epilogue epilogue;  // after the bias; a pointwise member's own function is its first step
   std::vector<ChainOperand> operands;  // by step
   ValueId result = kNoValue;           // after the epilogue
@@ -79,8 +79,8 @@ struct ChainProblem {
   [[nodiscard]] std::vector<std::size_t> readers(std::size_t stage) const;
 };
 
-/// The group as a chain of at least two convolutions over one image, with constant weights. Nothing if it has another shape; then `why` has a rule and a reason if it nearly had
-/// this one.
+/// The group as a chain of at least two convolutions over one image, with constant weights. Nothing
+/// if it has another shape; then `why` has a rule and a reason if it nearly had this one.
 std::optional<ChainProblem> read_chain(const Graph& graph, const Group& group, Support& why);
 /// Of a group that a family's joins() takes.
 ChainProblem read_chain(const Graph& graph, const Group& group);

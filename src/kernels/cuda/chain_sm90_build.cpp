@@ -86,8 +86,8 @@ bool is_reachable(const Plan& plan, ValueId id) {
   const Placement& placement = plan.placements[static_cast<std::size_t>(id)];
   const bool channels_last = placement.layout == Layout::kChannelsLast;
   const std::int64_t pitch = channels_last ? placement.pitch : value.shape[1];
-  return (channels_last || !is_image(value) || is_layout_neutral(value)) && pitch * kElement % 16 == 0 &&
-         placement.offset % 16 == 0;
+  return (channels_last || !is_image(value) || is_layout_neutral(value)) &&
+         pitch * kElement % 16 == 0 && placement.offset % 16 == 0;
 }
 
 class Builder {

@@ -61,8 +61,7 @@ std::vector<std::byte> pack_all(const Plan& plan, const ConvSm90Sum& sum) {
                                size_of(all.dtype));
   std::int64_t first = 0;
   for (const ConvSm90Term& term : sum.terms) {
-    pack(term.problem, *plan.graph.value(term.node->input(1)).constant, first, width,
-         bytes);
+    pack(term.problem, *plan.graph.value(term.node->input(1)).constant, first, width, bytes);
     first += term.problem.steps() * all.step_channels();
   }
   if (all.dtype == DType::kFloat32) {

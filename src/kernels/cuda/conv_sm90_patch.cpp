@@ -279,9 +279,8 @@ Kernel build_patch(const Plan& plan, const KernelPlan& kernel, const PatchTile& 
 
   Parameters parameters(p);
   parameters.point(p.y.data, {Address::Of::kOutput, 0, 0});
-  parameters.point(
-      p.weights,
-      add_constant(result, pack(problem, *plan.graph.value(node.input(1)).constant)));
+  parameters.point(p.weights,
+                   add_constant(result, pack(problem, *plan.graph.value(node.input(1)).constant)));
   parameters.point(p.bias, pack_bias(plan, adds_bias ? bias : kNoValue,
                                      p.channel_tiles * kTileChannels, result));
   epilogue.point(parameters, p.e);
