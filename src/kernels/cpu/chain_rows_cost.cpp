@@ -19,7 +19,7 @@ const std::array<Row, 3>& part_rows() {
 /// Cycles of a call of a member beside its arithmetic, but for the one that its own kernel has too:
 /// its taps, the fill of its ring, weights and code that other members have driven out of the L1.
 /// Measured on Zen 4, blocks of MobileNetV2.
-constexpr double kCall = 1800;
+constexpr double kCall = 800;
 /// Likewise of a member that copies rows.
 constexpr double kCopyCall = 300;
 /// What copies take beyond their traffic, but for pairs out of two images: some bytes of each pixel

@@ -8,7 +8,7 @@
 namespace braze::cpu {
 namespace {
 
-constexpr std::int64_t kChunkChannels = 128;
+constexpr std::int64_t kChunkChannels = 160;  // at most
 
 }  // namespace
 
@@ -31,7 +31,8 @@ DepthwiseVectors::DepthwiseVectors(std::int64_t count, std::int64_t times) : mul
   }
   const bool narrow = count < isa.lanes;
   const std::int64_t lanes = narrow ? half : isa.lanes;
-  const std::int64_t in_chunk = std::max<std::int64_t>(1, kChunkChannels / lanes) * lanes;
+  const std::int64_t in_chunk =
+      ceil_div(ceil_div(count, ceil_div(count, kChunkChannels)), lanes) * lanes;
   for (std::int64_t begin = 0; begin < count; begin += in_chunk) {
     const std::int64_t end = std::min(begin + in_chunk, count);
     DepthwiseChunk chunk;

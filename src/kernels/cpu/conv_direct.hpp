@@ -72,8 +72,8 @@ using ConvTileTable =
 struct ConvTiles {
   int lanes = 1;
   ConvTileTable whole{};  // vectors of `lanes`
-  ConvTileTable half{};   // channels only: vectors of lanes / 2, for the last few channels; empty
-                          // where that saves nothing
+  ConvTileTable half{};   // channels only: one or three vectors of lanes / 2, for the last few
+                          // channels; empty where that saves nothing
   /// Most broadcasts beside `vectors` vectors.
   [[nodiscard]] int broadcasts(int vectors) const;
 };

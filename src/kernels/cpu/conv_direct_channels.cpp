@@ -142,7 +142,7 @@ const ConvTiles* channel_tiles() {
     ConvTiles tiles;
     tiles.lanes = kLanes;
     fill_table<ChannelTile, kRegisters, 1, 2, 3>(tiles.whole);
-    if constexpr (kLanes >= 16) fill_table<HalfChannelTile, kRegisters, 1>(tiles.half);
+    if constexpr (kLanes >= 16) fill_table<HalfChannelTile, kRegisters, 1, 3>(tiles.half);
     return tiles;
   }();
   return &kTiles;

@@ -91,7 +91,9 @@ double row_cost(const ConvGeometry& g, ConvVector vector, int lanes) {
                              (g.h.kernel == 1 ? 1 : g.h.stride) * g.d.kernel * g.channels) /
                       width;
   const double written = number(g.w.out * g.outputs) / width;
-  const double in_cost = in_order ? (channels && inside(g.w) ? 0.0 : 1.5) : 4.0;
+  const bool in_place =
+      channels && inside(g.w) && (in_order || (g.x.stride_w == 1 && is_linear(g)));
+  const double in_cost = in_place ? 0.0 : in_order ? 1.5 : 4.0;
   return sums + read * in_cost + written * (out_order ? 0.0 : 4.0);
 }
 
@@ -117,6 +119,8 @@ void choose_source(ConvGeometry& g) {
     g.source = ConvSource::kPlanes;
   } else if (g.x.stride_c == 1 && g.w.pad == 0 && inside(g.w)) {
     g.source = ConvSource::kInPlace;
+  } else if (g.x.stride_w == 1 && is_linear(g) && inside(g.w)) {
+    g.source = ConvSource::kInPlace;  // a tap for each channel
   } else if (g.x.stride_w == 1 && g.channels < 4 && g.w.kernel > 1 && g.w.dilation == 1) {
     g.source = ConvSource::kPlanes;  // copied as they are; few channels are slow to interleave
     g.channel_major = true;
@@ -166,7 +170,11 @@ void choose_taps(ConvGeometry& g) {
   const std::int64_t kernel = g.w.kernel;
   const std::int64_t dilation = g.w.dilation;
   g.tap_run = g.channels;
-  if (g.source != ConvSource::kPlanes) {
+  if (g.source == ConvSource::kInPlace && g.x.stride_c != 1) {
+    for (std::int64_t c = 0; c < g.channels; ++c) g.tap_offsets.push_back(c * g.x.stride_c);
+    g.tap_run = 1;
+    g.x_step = g.pixel_step = g.w.stride;
+  } else if (g.source != ConvSource::kPlanes) {
     const std::int64_t pixel = g.source == ConvSource::kInPlace ? g.x.stride_w : g.channels;
     g.x_step = g.pixel_step = pixel * (g.source == ConvSource::kInPlace ? g.w.stride : g.w_stride);
     for (std::int64_t t = 0; t < kernel; ++t) g.tap_offsets.push_back(t * dilation * pixel);
@@ -262,13 +270,16 @@ std::vector<ConvBlock> conv_channel_blocks(std::int64_t outputs, int vectors,
   const std::int64_t lanes = tiles.lanes;
   const std::int64_t rest = outputs % lanes;
   const bool half = tiles.half[1][1] != nullptr && rest > 0 && rest <= lanes / 2;
-  std::int64_t left = half ? outputs / lanes : ceil_div(outputs, lanes);
+  // One vector of lanes / 2 alone would wait for its loads: three of them.
+  const int halves = !half ? 0 : outputs > lanes ? 3 : 1;
+  std::int64_t left = ceil_div(outputs - halves * lanes / 2, lanes);
   while (left > 0) {
     const int taken = static_cast<int>(std::min<std::int64_t>(left, vectors));
     add_block(blocks, outputs, {.vectors = taken, .width = taken * lanes});
     left -= taken;
   }
-  if (half) add_block(blocks, outputs, {.vectors = 1, .half = true, .width = lanes / 2});
+  if (halves > 0)
+    add_block(blocks, outputs, {.vectors = halves, .half = true, .width = halves * lanes / 2});
   return blocks;
 }
 

@@ -1,6 +1,7 @@
 // The kernel of the direct convolution family.
 #pragma once
 
+#include "kernels/cpu/ahead.hpp"
 #include "kernels/cpu/conv_direct.hpp"
 #include "kernels/cpu/group.hpp"
 
@@ -41,14 +42,20 @@ class ConvDirectKernel final : public RowKernel {
   [[nodiscard]] std::size_t scratch_bytes() const;
   [[nodiscard]] Scratch scratch_at(std::byte* workspace) const;
   void run_part(const Run& run, const Part& part, const Scratch& scratch) const noexcept;
-  void fill_row(const float* row, std::int64_t column, float* slot) const noexcept;
+  void fill_row(const float* row, std::int64_t column, std::int64_t count,
+                float* slot) const noexcept;
   std::int64_t find_taps(const float* x, const Part& part, std::int64_t row, const float* ring,
                          ConvTap* taps) const noexcept;
   void run_row(const Run& run, const Part& part, std::int64_t row, const ConvBlock& block,
-               const ConvTap* taps, float* buffer) const noexcept;
+               const ConvTap* taps, float* buffer, Ahead* input) const noexcept;
   void run_epilogue(const Run& run, const Part& part, std::int64_t row, std::size_t block_begin,
                     std::size_t block_end) const noexcept;
-  void run_tiles(ConvTile tile, std::int64_t columns, const ConvBlock& block) const noexcept;
+  [[nodiscard]] Ahead input_ahead(const Run& run, const Part& part,
+                                  std::int64_t row) const noexcept;
+  [[nodiscard]] std::int64_t tiles_in_row(std::int64_t columns,
+                                          const ConvBlock& block) const noexcept;
+  void run_tiles(ConvTile tile, std::int64_t columns, const ConvBlock& block,
+                 Ahead* input) const noexcept;
 
   ConvGeometry g_;
   std::int64_t row_pixels_ = 1;  // of the result; g_ may have its rows in one line

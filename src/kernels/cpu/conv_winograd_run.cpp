@@ -12,28 +12,6 @@ struct ConvWinogradKernel::Run {
   float* y;
 };
 
-/// Lines of memory to be fetched while products are made: `planes` x `rows` x `lines`.
-struct ConvWinogradKernel::Ahead {
-  const float* from = nullptr;
-  std::int64_t planes = 0, rows = 0, lines = 0;
-  std::int64_t plane_step = 0, row_step = 0;  // floats
-  std::int64_t plane = 0, row = 0, line = 0;  // the next one
-
-  std::int64_t share = 0;  // lines to fetch with the products of a point
-
-  [[nodiscard]] std::int64_t count() const { return planes * rows * lines; }
-  void fetch() {
-    for (std::int64_t number = share; number > 0 && plane < planes; --number) {
-      __builtin_prefetch(from + plane * plane_step + row * row_step + line * kConvLine, 0, 2);
-      if (++line < lines) continue;
-      line = 0;
-      if (++row < rows) continue;
-      row = 0;
-      ++plane;
-    }
-  }
-};
-
 struct ConvWinogradKernel::Scratch {
   float* zeros;         // a pixel off the image; also the bias of the products
   float* v;             // transformed inputs of a segment
@@ -285,7 +263,7 @@ void ConvWinogradKernel::transform_input(const Run& run, const Row& row, float* 
 }
 
 /// What a row of tiles reads of x and the one above it does not.
-ConvWinogradKernel::Ahead ConvWinogradKernel::input_ahead(const Run& run,
+Ahead ConvWinogradKernel::input_ahead(const Run& run,
                                                           const Row& row) const noexcept {
   const std::int64_t first = std::clamp<std::int64_t>(row.row * g_.m - g_.h.pad + 2, 0, g_.h.in);
   const std::int64_t end = std::min(first + g_.m, g_.h.in);
@@ -302,7 +280,7 @@ ConvWinogradKernel::Ahead ConvWinogradKernel::input_ahead(const Run& run,
 }
 
 /// What a row of tiles writes of y.
-ConvWinogradKernel::Ahead ConvWinogradKernel::output_ahead(const Run& run, const Row& row,
+Ahead ConvWinogradKernel::output_ahead(const Run& run, const Row& row,
                                                            const ConvBlock& block) const noexcept {
   const std::int64_t oh = row.row * g_.m;
   const std::int64_t ow = row.column * g_.m;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/ahead.hpp"
 #include "kernels/cpu/conv_winograd.hpp"
 #include "kernels/cpu/epilogue.hpp"
 #include "kernels/cpu/group.hpp"
@@ -20,7 +21,6 @@ class ConvWinogradKernel final : public Kernel {
  private:
   struct Run;      // pointers of one run
   struct Scratch;  // of one worker
-  struct Ahead;    // memory that will be used soon
 
   /// Tiles [tile_begin, tile_end), all output channels of blocks [block_begin, block_end).
   struct Part {

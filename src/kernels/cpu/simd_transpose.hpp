@@ -27,13 +27,14 @@ HWY_INLINE hn::Vec<hn::CappedTag<float, B>> load_blocks(const float* p, std::ptr
   }
 }
 
-/// to[c][r] = from[r][c] for r, c < B. Loads gather 128-bit blocks so that 4x4 transposes suffice.
-template <int B>
+/// to[c][r] = from[r][c] for r < B, c < C. Loads gather 128-bit blocks so that 4x4 transposes
+/// suffice.
+template <int B, int C>
 HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, std::ptrdiff_t from_stride,
                                 float* HWY_RESTRICT to, std::ptrdiff_t to_stride) {
   const hn::CappedTag<float, B> d{};
   const hn::RepartitionToWide<decltype(d)> dw{};
-  unroll<B / 4>([&](auto q) BRAZE_INLINE {
+  unroll<C / 4>([&](auto q) BRAZE_INLINE {
     const float* column = from + 4 * q;
     const auto a = load_blocks<B>(column, from_stride);
     const auto b = load_blocks<B>(column + from_stride, from_stride);
@@ -51,17 +52,31 @@ HWY_INLINE void transpose_block(const float* HWY_RESTRICT from, std::ptrdiff_t f
   });
 }
 
-/// The whole matrix in BxB blocks; the last ones overlap their neighbours. rows, cols >= B.
+/// C columns in blocks of B rows; the last one overlaps its neighbour. rows >= B.
+template <int B, int C>
+HWY_INLINE void transpose_columns(const float* HWY_RESTRICT from, std::ptrdiff_t from_stride,
+                                  std::int64_t rows, float* HWY_RESTRICT to,
+                                  std::ptrdiff_t to_stride) {
+  for (std::int64_t r = 0; r < rows; r += B) {
+    const std::int64_t row = std::min<std::int64_t>(r, rows - B);
+    transpose_block<B, C>(from + row * from_stride, from_stride, to + row, to_stride);
+  }
+}
+
+/// The whole matrix in blocks of B rows and B columns, or half of them at its end; the last ones
+/// overlap their neighbours. rows, cols >= B.
 template <int B>
 void transpose_blocks(const float* HWY_RESTRICT from, std::ptrdiff_t from_stride, std::int64_t rows,
                       std::int64_t cols, float* HWY_RESTRICT to, std::ptrdiff_t to_stride) {
   for (std::int64_t c = 0; c < cols; c += B) {
-    const std::int64_t col = std::min<std::int64_t>(c, cols - B);
-    for (std::int64_t r = 0; r < rows; r += B) {
-      const std::int64_t row = std::min<std::int64_t>(r, rows - B);
-      transpose_block<B>(from + row * from_stride + col, from_stride, to + col * to_stride + row,
-                         to_stride);
+    if constexpr (B >= 8) {
+      if (const std::int64_t col = cols - B / 2; c >= col) {
+        transpose_columns<B, B / 2>(from + col, from_stride, rows, to + col * to_stride, to_stride);
+        return;
+      }
     }
+    const std::int64_t col = std::min<std::int64_t>(c, cols - B);
+    transpose_columns<B, B>(from + col, from_stride, rows, to + col * to_stride, to_stride);
   }
 }
 
