@@ -19,7 +19,7 @@ const std::array<Row, 3>& part_rows() {
 /// Cycles of a call of a member beside its arithmetic, but for the one that its own kernel has too:
 /// its taps, the fill of its ring, weights and code that other members have driven out of the L1.
 /// Measured on Zen 4, blocks of MobileNetV2.
-constexpr double kCall = 500;
+constexpr double kCall = 1000;
 /// Likewise of a member that copies rows.
 constexpr double kCopyCall = 300;
 /// What copies take beyond their traffic, but for pairs out of two images: some bytes of each pixel
@@ -30,7 +30,7 @@ constexpr double kCopied = 2;
 constexpr double kShare = 0.75;
 constexpr double kSpilled = 1.3;
 /// With one worker, time of members beside each other over that of their own kernels.
-constexpr double kBeside = 1.02;
+constexpr double kBeside = 1.04;
 /// Workers do not keep the same pace: part of the last task's time that others wait for it.
 constexpr double kUneven = 0.04;
 

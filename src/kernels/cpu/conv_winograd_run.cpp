@@ -263,8 +263,7 @@ void ConvWinogradKernel::transform_input(const Run& run, const Row& row, float* 
 }
 
 /// What a row of tiles reads of x and the one above it does not.
-Ahead ConvWinogradKernel::input_ahead(const Run& run,
-                                                          const Row& row) const noexcept {
+Ahead ConvWinogradKernel::input_ahead(const Run& run, const Row& row) const noexcept {
   const std::int64_t first = std::clamp<std::int64_t>(row.row * g_.m - g_.h.pad + 2, 0, g_.h.in);
   const std::int64_t end = std::min(first + g_.m, g_.h.in);
   const std::int64_t left = std::clamp<std::int64_t>(row.column * g_.m - g_.w.pad, 0, g_.w.in);
@@ -281,7 +280,7 @@ Ahead ConvWinogradKernel::input_ahead(const Run& run,
 
 /// What a row of tiles writes of y.
 Ahead ConvWinogradKernel::output_ahead(const Run& run, const Row& row,
-                                                           const ConvBlock& block) const noexcept {
+                                       const ConvBlock& block) const noexcept {
   const std::int64_t oh = row.row * g_.m;
   const std::int64_t ow = row.column * g_.m;
   Ahead ahead;
