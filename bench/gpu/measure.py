@@ -3,9 +3,10 @@
 
 A case: {"file", "dims": {NAME: VALUE}, "precision", "backend", "device", "braze": program,
 "rounds", "seconds" of timing in each round, "model_io": whether to try the model's own inputs and
-outputs as well, "fusions": whether to time --fusion epilogue too}. Answers are compared first. Then Braze, the peers, Braze, the peers, ...: each
-time is of one inference in a CUDA graph of as many as fit in 2 ms, at most 50, and is the median over the rounds of the medians in a round;
-"alone" are the times of a graph of one inference, the time between its replays included.
+outputs as well, "fusions": whether to time --fusion epilogue too}. Answers are compared first. Then
+Braze, the peers, Braze, the peers, ...: each time is of one inference in a CUDA graph of as many as
+fit in 2 ms, at most 50, and is the median over the rounds of the medians in a round; "alone" are
+the times of a graph of one inference, the time between its replays included.
 """
 import gc
 import json
@@ -185,13 +186,17 @@ def times_of(braze, peers, case):
     quick = statistics.median(peers["cudnn fused"][0].times(10)) * 1e-6
     graph = max(1, min(MOST_RUNS, int(GRAPH_SECONDS / quick)))
     iterations = max(50, min(2000, int(case["seconds"] / quick / graph)))
+    launches = {}
 
-    def in_turns(runs, iterations, rounds):
+    def bench(name, iterations, runs):
+        result = braze[name].bench(iterations, runs)
+        launches[name] = result["launches"]
+        return result["median_us"]
+
+    def in_turns(names, runs, iterations, rounds):
         takers = {(name, i): lambda one=variant: statistics.median(one.times(iterations, runs))
                   for name, variants in peers.items() for i, variant in enumerate(variants)}
-        for name, one in braze.items():
-            if name != "braze, model i/o":
-                takers[(name, 0)] = lambda one=one: one.bench(iterations, runs)["median_us"]
+        takers |= {(name, 0): lambda name=name: bench(name, iterations, runs) for name in names}
         taken = {key: [] for key in takers}
         for _ in range(rounds):
             for key, take in reversed(takers.items()):
@@ -201,13 +206,13 @@ def times_of(braze, peers, case):
             us[name] = min(us.get(name, math.inf), statistics.median(times))
         return us, taken
 
-    us, taken = in_turns(graph, iterations, case["rounds"])
-    alone = in_turns(1, min(200, iterations * graph), 1)[0] if graph > 1 else us
-    last = {name: one.bench(iterations, graph) for name, one in braze.items()}
+    compared = [name for name in braze if name != "braze, model i/o"]
+    us, taken = in_turns(compared, graph, iterations, case["rounds"])
+    alone = in_turns(["braze"], 1, min(200, iterations * graph), 1)[0] if graph > 1 else us
     if case["model_io"]:
-        us["braze, model i/o"] = last["braze, model i/o"]["median_us"]
+        us["braze, model i/o"] = bench("braze, model i/o", iterations, graph)
     return {"us": us, "alone": alone, "runs_per_graph": graph, "iterations": iterations,
-            "launches": {name: result["launches"] for name, result in last.items()},
+            "launches": launches,
             "rounds": {f"{name} {i}": times for (name, i), times in taken.items()}}
 
 

@@ -115,12 +115,13 @@ def line(case, row):
         counts += f" ({launches['braze, model i/o']})"
     if row["reference"]:
         counts += f", {row['reference']} by the interpreter"
-    floors = ", ".join(text(row.get(key)) for key in ("floor_us", "launch_floor_us"))
+    floors = ", ".join(text(row.get(key)) for key in ("floor_us", "launch_floor_us")).strip(", ")
+    alone = ", ".join(text(row["alone"][key]) for key in ("braze", "cudnn fused"))
     return (f"{title} {counts} | {text(us['braze'])} | {text(us.get('braze, epilogue'))} | "
             f"{text(us.get('braze, model i/o'))} | "
             f"{text(us['cudnn fused'])} | {us['braze'] / us['cudnn fused']:.2f} | "
             f"{text(us['eager'])} | {us['braze'] / us['eager']:.2f} | "
-            f"{text(row['alone']['braze'])}, {text(row['alone']['cudnn fused'])} | {floors.strip(', ')} | "
+            f"{alone} | {floors} | "
             f"{errors['braze']:.1e} ({errors['cudnn fused 0']:.1e}) |")
 
 
