@@ -43,7 +43,7 @@ def all_cases():
             yield of_convolutions(chain, batch, f"Chimera C{i + 1}: ")
     for product in PRODUCTS:
         yield case(f"Gemm {product[0]} x " + ">".join(map(str, product[1:])), 1,
-                   lambda product=product: products(*product))
+                   lambda product=product: products(*product)) | {"dims": {}}
     for batch in BATCHES:
         for block in MOBILE:
             yield case(block_name(*block), batch, lambda block=block: inverted_residual(*block))
