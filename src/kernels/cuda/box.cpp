@@ -29,7 +29,8 @@ std::uint32_t blocks_for(std::int64_t n, std::int64_t size) {
   const std::int64_t blocks = (n + size - 1) / size;
   if (blocks >= (1LL << 31))
     fail(ErrorCode::kUnsupported,
-         "a kernel would have {} blocks of threads; a GPU runs less than 2^31 of one kernel", blocks);
+         "a kernel would have {} blocks of threads; a GPU runs less than 2^31 of one kernel",
+         blocks);
   return static_cast<std::uint32_t>(blocks);
 }
 
