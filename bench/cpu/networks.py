@@ -2,6 +2,9 @@
 """Whole networks on the CPU: Braze beside ONNX Runtime and OpenVINO, where that is installed;
 answers compared first, times in turns. Braze runs joined (--fusion full) and with epilogues only.
 
+Where the machine gives hardware counters, instructions and bytes from memory of a run follow; where
+it does not, the report says why.
+
 Networks come from --models (every .onnx in those folders) and from PyPI's rapidocr; with
 --generated, instead, well-known ones and chains of convolutions with seeded weights, at batch 1. The
 table goes to stdout and, with the command, the date and the machine, to --output.
@@ -18,8 +21,9 @@ import tempfile
 import onnxruntime
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent), str(HERE.parent / "networks")]
+sys.path[:0] = [str(HERE), str(HERE.parent), str(HERE.parent / "networks")]
 import chain_models  # noqa: E402
+import counters  # noqa: E402
 import generate  # noqa: E402
 import peer  # noqa: E402
 
@@ -54,7 +58,7 @@ def generated(folder):
             name, lambda block=block: chain_models.inverted_residual(*block), folder), one
 
 
-def measure(program, file, dims, threads, rounds, iterations):
+def measure(program, file, dims, threads, rounds, iterations, count=False):
     model = peer.bind(peer.load_model(file), dims)
     feeds = peer.random_feeds(model)
     braze = peer.Braze(program, file, threads, dims)
@@ -66,14 +70,17 @@ def measure(program, file, dims, threads, rounds, iterations):
         return row
     epilogue = peer.Braze(program, file, threads, dims, ["--fusion", "epilogue"])
     runtime = peer.OnnxRuntime(model, threads)
-    contestants = {"onnxruntime": lambda: runtime.bench(feeds, iterations),
-                   "braze": lambda: braze.bench(max(iterations, 50)),
-                   "epilogue": lambda: epilogue.bench(max(iterations, 50))}
+    benches = {"onnxruntime": lambda n: runtime.bench(feeds, n),
+               "braze": lambda n: braze.bench(max(n, 50)),
+               "epilogue": lambda n: epilogue.bench(max(n, 50))}
     if importlib.util.find_spec("openvino"):
         openvino = peer.OpenVino(model, threads)
-        contestants["openvino"] = lambda: openvino.bench(feeds, iterations)
-    row |= peer.in_turns(contestants, rounds)
-    for name in contestants:
+        benches["openvino"] = lambda n: openvino.bench(feeds, n)
+    row |= peer.in_turns({name: lambda bench=bench: bench(iterations)
+                          for name, bench in benches.items()}, rounds)
+    if count:
+        row["counted"] = {name: counters.of_one_run(bench) for name, bench in benches.items()}
+    for name in benches:
         if name != "braze":
             row[f"over {name}"] = row["braze"]["min_us"] / row[name]["min_us"]
     row["ratio"] = row["over onnxruntime"]
@@ -102,6 +109,20 @@ def line(name, row):
     return f"| {name} | {counts} | {times} | {ratios} | {row['error']:.1e} |"
 
 
+def counted_lines(rows):
+    """A table of what was counted, by network."""
+    names = ("braze", "epilogue", "onnxruntime", "openvino")
+    lines = ["", "Counted in one run, instructions (millions) / bytes from memory (MB):", "",
+             "| network | Braze | epilogues only | ONNX Runtime | OpenVINO |", "|---|---|---|---|---|"]
+    for network, row in rows.items():
+        of = row.get("counted", {})
+        cells = " | ".join(f"{of[name]['instructions'] / 1e6:.2f} / "
+                           f"{of[name]['cache_misses'] * counters.LINE / 1e6:.3f}"
+                           if name in of else "" for name in names)
+        lines.append(f"| {network} | {cells} |")
+    return lines
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--braze", default=ROOT / "build/release/bin/braze")
@@ -120,6 +141,7 @@ def main():
             "| error / range |", "|---|---|---|---|---|---|---|---|---|"]
     print("\n".join(head))
     rows, lines = {}, []
+    refusal = counters.refusal()
     with tempfile.TemporaryDirectory(prefix="braze_networks_") as folder:
         found = generated(pathlib.Path(folder)) if args.generated else networks(args.models)
         for name, file, dims in found:
@@ -127,7 +149,7 @@ def main():
                 continue
             try:
                 rows[name] = measure(args.braze, file, dims, args.threads, args.rounds,
-                                     args.iterations)
+                                     args.iterations, refusal is None and args.threads == 1)
                 lines.append(line(name, rows[name]))
             except RuntimeError as error:
                 rows[name] = {"failed": str(error)}
@@ -137,6 +159,10 @@ def main():
     means = {name: mean for name in PEERS if (mean := mean_of(rows, name))}
     summary = [f"Geometric mean over {name} ({m['networks']} networks): {m['mean']:.3f}, worst "
                f"{m['worst']:.2f}  " for name, m in means.items()]
+    # Those of workers that exist already are not counted.
+    if refusal or args.threads == 1:
+        summary += ["", f"No hardware counters here: {refusal}"] if refusal else counted_lines(
+            rows)
     print("\n".join(summary))
     about = {"command": shlex.join(["bench/cpu/networks.py", *sys.argv[1:]]),
              "date": datetime.date.today().isoformat(), "hardware": peer.hardware(),

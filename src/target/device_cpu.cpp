@@ -159,7 +159,9 @@ Device cpu_device(int threads) {
   device.flops_tf32 = device.flops_fp32;  // computed in fp32
   device.flops_fp16 = device.flops_fp32;
   device.ops_int8 = device.flops_fp32;
-  device.launch_us = device.units > 1 ? 3 : 0.1;  // waking sleeping workers; a call
+  // A loop that workers share: handing it out takes 1 us while they wait for one (after some 10 ms
+  // they sleep: 100 us, once; bench/cpu/wake_bench.cpp), the rest is waiting for the slower one.
+  device.launch_us = device.units > 1 ? 3 : 0.1;  // or a call
   device.barrier_us = device.units > 1 ? 1 : 0;
   return device;
 }
