@@ -12,8 +12,9 @@
 //
 // Output rows are computed segment by segment (a row, or a part of a wide one). Input rows that a
 // segment needs are copied into a *ring* of padded rows, in the order that the inner loop wants;
-// each is copied once and serves every output row above its slot. Where the input is in that order
-// already and needs no padding, it is read in place.
+// each is copied once and serves every output row above its slot, and what the next rows need is
+// fetched meanwhile (ahead.hpp). Where the input is in that order already and needs no padding, or
+// the filter has one tap, it is read in place.
 #pragma once
 
 #include <array>
@@ -114,7 +115,7 @@ std::vector<ConvBlock> conv_channel_blocks(std::int64_t outputs, int vectors,
 
 /// Where taps point, and the order there.
 enum class ConvSource : std::uint8_t {
-  kInPlace,      // x itself, channels-last
+  kInPlace,      // x itself: channels-last, or planes, with a tap for each channel
   kInterleaved,  // ring rows [column][channel]
   kPlanes,       // ring rows [channel][phase][column of the phase]
 };
