@@ -134,11 +134,13 @@ squeeze_excite_case(
     plan("c", "m", "d r e g y", not_fused=["several-readers"]), ", float[1,4,1,1] m")
 squeeze_excite_case(
     "squeeze_excite_gate_is_an_output",
-    plan("c", "m d r e g", "y", not_fused=["graph-output", "several-readers"]),
+    plan("c", "m", "d r e g", "y",
+         not_fused=["graph-output", "several-readers", "slower", "other-image"]),
     ", float[1,4,1,1] g")
 squeeze_excite_case(
     "squeeze_excite_gate_read_twice",
-    plan("c", "m d r e g", "y", "z", not_fused=["several-readers"]), ", float[1,4,1,1] z",
+    plan("c", "m", "d r e g", "y", "z", not_fused=["several-readers", "slower", "other-image"]),
+    ", float[1,4,1,1] z",
     "d = Conv(m, v)\nr = Relu(d)\ne = Conv(r, u)\ng = Sigmoid(e)\ny = Mul(c, g)\nz = Neg(g)")
 squeeze_excite_case(
     "squeeze_excite_of_another_image",

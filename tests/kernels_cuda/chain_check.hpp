@@ -5,6 +5,7 @@
 
 #include "kernels_cuda/chain_group.hpp"
 #include "kernels_cuda/one_kernel.hpp"
+#include "plan/stages.hpp"
 
 namespace braze::cuda::testing {
 
@@ -84,6 +85,21 @@ inline Row chain_row(const ChainCase& of) {
   return tensor ? chain_sm80() : chain_portable();
 }
 
+/// The layouts that a plan gives a group whose family takes only one.
+inline void set_layouts(Plan& plan, const Group& group, const KernelFamily& family) {
+  if (family.layouts != LayoutRule::kChannelsLast) return;
+  for (const std::vector<ValueId>* ids : {&group.inputs, &group.outputs}) {
+    for (const ValueId id : *ids) {
+      const Value& value = plan.graph.value(id);
+      if (!is_image(value)) continue;
+      Placement& placement = plan.placements[static_cast<std::size_t>(id)];
+      placement.layout = Layout::kChannelsLast;
+      placement.pitch = value.shape[1];
+      placement.bytes = extent_bytes(value, placement.layout, placement.pitch);
+    }
+  }
+}
+
 /// Runs what lies between the nodes `first` and `last` as one kernel of a family, with some of its
 /// candidates.
 inline void check_group(ExactNet& net, const std::string& first, const std::string& last,
@@ -97,6 +113,7 @@ inline void check_group(ExactNet& net, const std::string& first, const std::stri
   plan.device.tf32 = of.tf32;
   if (of.units > 0) plan.device.units = of.units;
   const Group group = chain_group(plan, first, last);
+  set_layouts(plan, group, row.family);
   const Support support = row.family.joins(plan.graph, group, plan.device);
   ASSERT_TRUE(support.ok) << support.rule << ": " << support.reason << "\n" << print(plan);
   std::vector<Candidate> candidates = row.family.candidates(plan.graph, group, plan.device);

@@ -56,9 +56,9 @@ struct ChainPart {
 };
 
 /// The chain that a plan makes of convolutions, each with a relu; the last adds the input where
-/// that is as large.
+/// that is as large. `stores`: the first one's result is an output, too.
 Kernel chain_kernel(const Shape& shape, const std::vector<ChainPart>& parts, bool residual = false,
-                    DType dtype = DType::kFloat16) {
+                    DType dtype = DType::kFloat16, bool stores = false) {
   test::Net net;
   const ValueId x = net.unary("x", UnaryFn::kRelu, net.input("in", shape));
   ValueId at = x;
@@ -69,6 +69,7 @@ Kernel chain_kernel(const Shape& shape, const std::vector<ChainPart>& parts, boo
                   parts[i].groups);
     if (residual && i + 1 == parts.size()) at = net.add("add" + id, at, x);
     at = net.unary("relu" + id, UnaryFn::kRelu, at);
+    if (stores && i == 0) net.output(at);
   }
   net.output(at);
   lower_precision(net.graph, dtype, true);
@@ -177,6 +178,8 @@ std::vector<std::pair<std::string, std::string>> golden() {
   add("chain_sm90_bottleneck_residual",
       chain_kernel({8, 256, 56, 56}, {{64, 1}, {64, 3}, {256, 1}}, true));
   add("chain_sm90_strides_few_channels", chain_kernel({8, 16, 128, 128}, {{24, 3, 2}, {30, 1}}));
+  add("chain_sm90_3x3_1x1_stored",
+      chain_kernel(image, {{64, 3}, {64, 1}}, false, DType::kFloat16, true));
   add("chain_sm90_inverted_residual",
       chain_kernel({8, 32, 28, 28}, {{192, 1}, {192, 3, 1, 192}, {32, 1}}, true));
   for (const Representative& one : representatives(90)) {

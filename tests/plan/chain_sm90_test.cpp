@@ -102,9 +102,17 @@ TEST(ChainSm90, ABottleneckIsOneKernel) {
 
 TEST(ChainSm90, AResultThatIsReadElsewhereIsStored) {
   Chain chain({8, 64, 56, 56});
-  chain.conv(64, window2d(3, 1));
-  chain.net.output(chain.at);
-  EXPECT_THAT(chains_of(chain.conv(64, window2d(1)).plan()), ElementsAre());
+  const ValueId first = chain.conv(64, window2d(3, 1)).at;
+  chain.net.output(first);
+  const Plan plan = chain.conv(64, window2d(1)).plan();
+  ASSERT_THAT(chains_of(plan), ElementsAre(Nodes{"conv0", "relu0", "conv1", "relu1"}))
+      << print(plan);
+  for (const KernelPlan& kernel : plan.kernels) {
+    if (kernel.family != "chain_sm90") continue;
+    EXPECT_EQ(kernel.group.outputs.size(), 2U);
+    EXPECT_EQ(kernel.group.outputs[1], kernel.group.members[0].result);
+  }
+  EXPECT_NE(plan.placements[static_cast<std::size_t>(first)].memory, Memory::kNone);
 }
 
 TEST(ChainSm90, NotWithoutFusionOfGroups) {

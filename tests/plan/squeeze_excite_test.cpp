@@ -108,7 +108,7 @@ TEST(SqueezeExcite, AGateThatIsReadElsewhereIsStored) {
 TEST(SqueezeExcite, TheHiddenVectorIsNotReadElsewhere) {
   Block block;
   block.net.output(block.net.unary("other", UnaryFn::kRelu, block.h));
-  for (const KernelPlan& kernel : block.plan().kernels) EXPECT_NE(kernel.kind, KernelKind::kGroup);
+  for (const KernelPlan& kernel : block.plan().kernels) EXPECT_NE(kernel.family, "squeeze_excite");
 }
 
 TEST(SqueezeExcite, WhatIsScaledIsWhatTheMeanIsOf) {

@@ -404,6 +404,7 @@ Row row(std::string_view name) {
   family.supports = [](const Graph&, const Node&, const Device&) {
     return Support::no("members", "");  // runs groups of several only
   };
+  family.stores = true;
   family.joins = joins<kPortable>;
   family.candidates = candidates;
   family.work = work;

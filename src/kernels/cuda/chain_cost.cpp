@@ -78,6 +78,9 @@ double chain_us(const ChainProblem& problem, const ChainSchedule& schedule,
       const double results = pixels * outputs, taps = static_cast<double>(stage.taps());
       work += results * (taps * kTapLanes + kFinishLanes) / lanes;
     }
+    if (stage.stored && i + 1 < problem.stages.size())
+      work += pixels * outputs * static_cast<double>(arithmetic.element_bytes()) * units /
+              (device.cache_bandwidth / 1e6);
   }
   if (!schedule.resident) waits += static_cast<double>(schedule.slots) * kSlotUs;
   const ChainPart& input = schedule.parts[0];

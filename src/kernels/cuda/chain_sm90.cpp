@@ -44,8 +44,6 @@ Support supports_stage(const Graph& graph, const ChainProblem& problem, std::siz
   if (stage.channels > kMostChannels || stage.outputs > kMostChannels)
     return Support::no("channels", fmt::format("'{}' makes {} channels of {}; at most {}", name,
                                                stage.outputs, stage.channels, kMostChannels));
-  if (stage.stored && i + 1 < problem.stages.size())
-    return Support::no("stored", fmt::format("'{}' is read outside of the chain, too", name));
   const auto on_chip = std::ranges::count_if(stage.operands, [](const ChainOperand& one) {
     return one.source.of == ChainSource::Of::kStage;
   });
@@ -140,6 +138,7 @@ Row chain_sm90() {
   family.supports = [](const Graph&, const Node&, const Device&) {
     return Support::no("members", "");  // runs groups of several only
   };
+  family.stores = true;
   family.joins = joins;
   family.candidates = candidates;
   family.work = work;

@@ -127,8 +127,12 @@ class Builder {
     Parameters parameters(p);
     parameters.point(p.y.data, {Address::Of::kOutput, cpu::output_index(kernel_.group, y), 0});
     parameters.point(p.weights, add_constant(result, pack(plan_.graph, problem_, g_)));
-    for (std::size_t i = 0; i < epilogues.size(); ++i)
+    for (std::size_t i = 0; i < epilogues.size(); ++i) {
       epilogues[i].point(parameters, p.stage[index(i)].e);
+      if (!is_stored(i)) continue;
+      const int output = cpu::output_index(kernel_.group, problem_.stages[i].result);
+      parameters.point(p.stage[i].stored.data, {Address::Of::kOutput, output, 0});
+    }
     TensorMap input =
         pixels_map(plan_, problem_.input, g_.phase_rows, g_.phase_pitch, problem_.stages[0].stride);
     input.at = parameters.offset_of(&p.input);
@@ -171,6 +175,11 @@ class Builder {
     return stage + 1 == problem_.stages.size() ? device::kMostChainStages - 1 : stage;
   }
 
+  /// On the way: the last stage's result is the kernel's.
+  bool is_stored(std::size_t stage) const {
+    return problem_.stages[stage].stored && stage + 1 < problem_.stages.size();
+  }
+
   /// May the operand that the stage would load come by TMA?
   bool is_loadable(std::size_t stage) const {
     const ValueId id = storage_.held[stage]->id;
@@ -185,12 +194,14 @@ class Builder {
 
   std::string stage_type(std::size_t i, const std::string& epilogue) const {
     const ChainStage& stage = problem_.stages[i];
-    if (stage.kind == StageKind::kDepthwise) {
-      return fmt::format("ChainSm90Depthwise<{}, {}>", is_adjacent(stage) ? stage.kernel[1] : 0,
-                         epilogue);
-    }
-    return fmt::format("ChainSm90Stage<{}, {}, {}, {}>", g_.stages[i].pixels, g_.stages[i].slices,
-                       operand_of(i), epilogue);
+    std::string type = stage.kind == StageKind::kDepthwise
+                           ? fmt::format("ChainSm90Depthwise<{}, {}>",
+                                         is_adjacent(stage) ? stage.kernel[1] : 0, epilogue)
+                           : fmt::format("ChainSm90Stage<{}, {}, {}, {}>", g_.stages[i].pixels,
+                                         g_.stages[i].slices, operand_of(i), epilogue);
+    if (!is_stored(i)) return type;
+    return fmt::format("ChainSm90Stored<{}, Store::{}>", type,
+                       takes_vectors(plan_, stage.result, kVector) ? "kVector" : "kEach");
   }
 
   void set_extents(device::ChainSm90Parameters& p) const {
@@ -242,6 +253,7 @@ class Builder {
       p.held_pitch = from.pitch;
       p.held_pixel = (from.top - s.top) * from.pitch + from.left - s.left;
     }
+    if (is_stored(i)) p.stored = output_parameters(plan_, stage.result);
     set_taps(p, i);
   }
 

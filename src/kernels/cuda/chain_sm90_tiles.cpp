@@ -251,11 +251,21 @@ double time_us(const ChainProblem& problem, const Storage& storage, const Tile& 
   const double weights = device::kChainWeights / (kWeights * part);
   double team = 0, behind = 0;         // of a tile: all stages, and those but the first
   double products = 0, epilogues = 0;  // likewise, of tensor cores and of instructions
-  double loaded = 0;                   // bytes of operands
+  double loaded = 0;                   // bytes of operands, and of results on the way
   double first = 0;                    // more than that while weights that stay are on their way
   for (std::size_t i = 0; i < g.stages.size(); ++i) {
     const StageTile& s = g.stages[i];
     const ChainStage& stage = problem.stages[i];
+    if (stage.stored && i + 1 < g.stages.size()) {
+      // To memory on the way: reckoned, a latency and instructions for 8 channels of a pixel.
+      constexpr double kCopy = 500, kCopied = 80;
+      const double pixels = static_cast<double>(s.rows) * s.columns;
+      const double copied = kCopy + kCopied * 8 * s.blocks * pixels / 128;
+      team += copied;
+      if (i > 0) behind += copied;
+      epilogues += copied;
+      loaded += 2 * pixels * static_cast<double>(stage.outputs);
+    }
     if (stage.kind == StageKind::kDepthwise) {
       // Of a team alone, an SM's scheduler has a warp for each warpgroup: one does not fill it.
       constexpr double kShareDepthwise = 1.5, kDepthwise = 1.3;

@@ -8,8 +8,9 @@
 // its rows are the groups of 8 of the product's operand, and nothing is computed for the halo.
 // Stage 0 reads the input, which comes by TMA; the others read what the stage before has written:
 // its epilogue, rounded, transposed on the way (stmatrix), zeros where there is no image. The last
-// one's result leaves by TMA, too. An operand of an epilogue that is a tensor in memory comes by
-// TMA to where the stage's result will be, and gives way to it value by value.
+// one's result leaves by TMA, too; what others read of the stages before is copied. An operand of
+// an epilogue that is a tensor in memory comes by TMA to where the stage's result will be, and
+// gives way to it value by value.
 //
 // One to three warpgroups multiply. They are teams, each with a tile of its own, so that one is in
 // its epilogue while another multiplies; or one team, whose warpgroups share the pixels of a tile.
@@ -239,6 +240,7 @@ __device__ __forceinline__ void chain_stages(const ChainSm90Parameters& p,
   if constexpr (!kLast) {
     async_fence();
     team.sync();
+    if constexpr (Tile::template Stage<i>::kIsStored) chain_store_kept<Tile, i>(p, team);
     chain_stages<Tile, i + 1, Result, kStore>(p, memory, team);
   }
 }

@@ -19,6 +19,7 @@ struct ChainSm90Depthwise {
   static constexpr bool kDepthwise = true;
   static constexpr int kColumns = kFilterColumns;
   static constexpr ChainOperand kOperand = ChainOperand::kNone;
+  static constexpr bool kIsStored = false;
 };
 
 /// sum[j] = taps of pixel j of a run, whose first tap is `at` bytes into the plane. What is read

@@ -145,6 +145,34 @@ __device__ __forceinline__ void chain_keep(const ChainSm90Part<Tile, i>& part,
   }
 }
 
+/// Stage i's tile, which is in the team's buffers, to memory as well. Tiles overlap; each stores
+/// from its first pixel on, up to that of the next one, and the last ones store all they have.
+template <class Tile, int i>
+__device__ __forceinline__ void chain_store_kept(const ChainSm90Parameters& p,
+                                                 const ChainSm90Team<Tile>& team) {
+  using T = typename Tile::Element;
+  const ChainSm90StageParameters &s = p.stage[i], &last = p.stage[kMostChainStages - 1];
+  const int rows = team.at.y + last.rows < last.height ? last.rows : s.rows;
+  const int columns = team.at.x + last.columns < last.width ? last.columns : s.columns;
+  const int thread = static_cast<int>(threadIdx.x) % Tile::kTeamThreads, chunk = thread % 8;
+#pragma unroll 1
+  for (int pixel = thread / 8; pixel < rows * s.pitch; pixel += Tile::kTeamThreads / 8) {
+    const int r = pixel * s.pitch_inverse >> 20, c = pixel - r * s.pitch;
+    const int y = team.at.y - s.top + r, x = team.at.x - s.left + c;
+    const bool exists = c < columns && static_cast<u32>(y) < static_cast<u32>(s.height) &&
+                        static_cast<u32>(x) < static_cast<u32>(s.width);
+    for (int block = 0; exists && block < s.blocks; ++block) {
+      const int channel = block * 64 + chunk * 8;
+      const unsigned char* const plane = team.buffers + s.to + block * s.to_plane;
+      float v[8];
+      load_vector<T, 8>(
+          v, reinterpret_cast<const T*>(plane + pixel * 128 + ((chunk ^ (pixel & 7)) << 4)));
+      store_result<T, Tile::template Stage<i>::kStored, 8>(
+          v, s.stored, {team.at.n, y * s.width + x, channel, s.channels - channel, nullptr});
+    }
+  }
+}
+
 /// Where 64 channels of the last stage's tile are written, when that place is free.
 template <class Tile>
 __device__ __forceinline__ unsigned char* chain_place(const ChainSm90Parameters& p,

@@ -21,6 +21,7 @@ inline constexpr int kChainBarriers = 1024;
 /// memory too. Planes are 64 channels of all pixels.
 struct ChainSm90StageParameters {
   EpilogueParameters e;
+  OutputParameters stored;     // its result in memory, where it is stored on the way
   int planes, taps;            // of what it reads; of its filter
   int blocks, channels;        // of its result: 64 channels each; all
   int group_bytes;             // from 8 pixels to the next 8, of what it reads

@@ -19,6 +19,14 @@ struct ChainSm90Stage {
   static constexpr int kPixels = kTilePixels, kSlices = kUsedSlices;
   static constexpr int kRegisters = kPixels / 2;
   static constexpr ChainOperand kOperand = kFromShared;
+  static constexpr bool kIsStored = false;
+};
+
+/// A stage but the last whose result is in memory, too: 8 channels at a time where kStore says so.
+template <class Stage, Store kStore>
+struct ChainSm90Stored : Stage {
+  static constexpr bool kIsStored = true;
+  static constexpr Store kStored = kStore;
 };
 
 template <int i, class First, class... Rest>
