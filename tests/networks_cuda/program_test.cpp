@@ -202,8 +202,8 @@ TEST(CudaProgram, OutOfMemoryNamesWhatThereIsNoRoomFor) {
       FAIL() << "it fits";
     } catch (const Exception& exception) {
       EXPECT_EQ(exception.error().code, ErrorCode::kOutOfMemory);
-      EXPECT_THAT(exception.what(),
-                  HasSubstr(capacity == 1000 ? "the weights of network 'net'" : "bytes for"));
+      EXPECT_THAT(exception.what(), HasSubstr(capacity == 1000 ? "intermediate values"
+                                                               : "the weights of network 'net'"));
     }
   }
 }
