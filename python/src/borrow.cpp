@@ -22,9 +22,10 @@ namespace {
 
 std::string text_of(nb::handle object) {
   const nb::object text = nb::steal(PyObject_Str(object.ptr()));
-  const char* utf8 = text.is_valid() ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
+  Py_ssize_t bytes = 0;
+  const char* utf8 = text.is_valid() ? PyUnicode_AsUTF8AndSize(text.ptr(), &bytes) : nullptr;
   if (utf8 == nullptr) throw nb::python_error();
-  return utf8;
+  return {utf8, static_cast<std::size_t>(bytes)};
 }
 
 std::string class_name(nb::handle object) {

@@ -1,9 +1,11 @@
 """The package itself: what an import costs, and what is typed."""
+import email
 import json
 import pathlib
 import statistics
 import subprocess
 import sys
+import sysconfig
 
 import braze
 
@@ -45,6 +47,21 @@ def test_the_version_is_the_wheels():
     from importlib.metadata import version
 
     assert braze.__version__ == version("braze")
+
+
+def test_the_wheel_is_tagged_for_the_pythons_that_it_serves():
+    """3.10 and 3.11 have a wheel each, 3.12 and later one by the stable ABI."""
+    from importlib.metadata import distribution
+
+    wheel = email.message_from_string(distribution("braze").read_text("WHEEL"))
+    own = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    stable = sys.version_info >= (3, 12) and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    tags = {tag.rsplit("-", 1)[0] for tag in wheel.get_all("Tag")}
+    assert tags == {"cp312-abi3" if stable else f"{own}-{own}"}
+    assert wheel["Root-Is-Purelib"] == "false"
+    module = pathlib.Path(braze.__file__).parent / (
+        "_braze" + (".abi3.so" if stable else sysconfig.get_config_var("EXT_SUFFIX")))
+    assert module.exists()
 
 
 def test_devices_say_what_is_here():
