@@ -68,10 +68,11 @@ void from_gemm(const Graph& graph, const Node& node, const Gemm& op, GemmProblem
   problem.alpha = static_cast<float>(op.alpha);
   problem.beta = static_cast<float>(op.beta);
   if (node.input(2) == kNoValue) return;
-  Shape c = graph.value(node.input(2)).shape;
-  c.insert(c.begin(), 2 - c.size(), 1);
-  problem.c_row = c[0] == 1 ? 0 : c[1];
-  problem.c_column = c[1] == 1 ? 0 : 1;
+  const Shape& c = graph.value(node.input(2)).shape;
+  const std::int64_t rows = c.size() < 2 ? 1 : c[0];
+  const std::int64_t columns = c.empty() ? 1 : c.back();
+  problem.c_row = rows == 1 ? 0 : columns;
+  problem.c_column = columns == 1 ? 0 : 1;
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ ValueId chain(NodeReader& node, BinaryFn fn, std::size_t count) {
 
 void read_chain(NodeReader& node, BinaryFn fn) {
   const std::size_t last = node.inputs().size() - 1;
-  if (last == 0) return node.emit(Identity{});
+  if (last == 0) return node.emit(Identity{}, {node.input(0)});
   const ValueId rest = chain(node, fn, last);
   node.emit(Binary{fn}, {rest, node.input(last)});
 }
@@ -31,7 +31,7 @@ void read_sum(NodeReader& node) { read_chain(node, BinaryFn::kAdd); }
 /// The sum of all, times 1 / their number.
 void read_mean(NodeReader& node) {
   const std::size_t count = node.inputs().size();
-  if (count == 1) return node.emit(Identity{});
+  if (count == 1) return node.emit(Identity{}, {node.input(0)});
   const ValueId sum = chain(node, BinaryFn::kAdd, count);
   const std::vector<double> factor = {1.0 / static_cast<double>(count)};
   node.emit(Binary{BinaryFn::kMul},
