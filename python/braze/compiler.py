@@ -22,7 +22,7 @@ def compile(model: Any, inputs: Any = None, *, device: str = "cpu", precision: s
 
     model: an ONNX file, its bytes, an `onnx.ModelProto`, or a `torch.nn.Module` (in eval mode).
     inputs: for a torch module, an example of each input: a tensor, or a tuple of them.
-    device: cpu, cuda, cuda:N; or cuda:sm_XX, which plans and compiles for a GPU that is not here.
+    device: cpu, cuda, cuda:N; or cuda:sm_XX, which plans for a GPU that is not here.
     precision: fp32; on a GPU also tf32, fp16 and bf16, with fp32 accumulation.
     fusion: off, epilogue (a convolution with what follows it) or full (convolutions joined).
     backend: auto, braze or cudnn (convolutions by cuDNN), on a GPU.

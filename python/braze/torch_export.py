@@ -40,6 +40,9 @@ def to_onnx(module: torch.nn.Module, inputs: Any) -> bytes:
             why.append(_COLOURS.sub("", lines[0]))
         finally:
             module.train(training)
+    missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
+    if missing:
+        why.append(f"its exporters need `pip install {' '.join(missing)}`")
     raise UnsupportedError(f"torch cannot export {type(module).__name__} to ONNX: "
                            f"{'; '.join(why)}")
 
@@ -55,7 +58,7 @@ def _by_tracing(module: torch.nn.Module, examples: tuple[Any, ...]) -> bytes:
 def _by_torch_export(module: torch.nn.Module, examples: tuple[Any, ...]) -> bytes:
     """The exporter over torch.export, which needs onnxscript."""
     if importlib.util.find_spec("onnxscript") is None:
-        raise UnsupportedError("torch's newer exporter needs `pip install onnxscript`")
+        raise UnsupportedError("there is no onnxscript for torch's newer exporter")
     quiet = logging.getLogger("torch.onnx")
     level = quiet.level
     quiet.setLevel(logging.ERROR)

@@ -106,3 +106,13 @@ def test_what_is_wrong_is_named():
 
     with pytest.raises(braze.UnsupportedError, match="cannot export Fourier"):
         braze.compile(Fourier(), torch.randn(3, 3))
+
+
+def test_what_torch_needs_to_export_is_said():
+    script = ("import sys; sys.modules['onnx'] = sys.modules['onnxscript'] = None\n"
+              "import torch, braze\n"
+              "try: braze.compile(torch.nn.ReLU(), torch.ones(2))\n"
+              "except braze.UnsupportedError as error: print(error)")
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert "cannot export ReLU" in done.stdout, done.stderr
+    assert done.stdout.strip().endswith("need `pip install onnx onnxscript`")
