@@ -1,4 +1,5 @@
 # What Debian's packages provide, as imported targets. ./setup installs them.
+message(STATUS "Needed from here on: Debian's packages that `./setup --build-only` installs")
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)

@@ -8,6 +8,8 @@
 set(BUNDLE_SYSTEM_LIBRARIES
     "^(ld-linux.*|libc|libm|libdl|librt|libpthread|libstdc\\+\\+|libgcc_s)\\.so")
 
+cmake_policy(VERSION 3.25...4.0)  # install scripts have none
+
 function(bundle_licence package into)
   if(EXISTS "/usr/share/doc/${package}/copyright")
     configure_file("/usr/share/doc/${package}/copyright" "${into}/${package}" COPYONLY)
@@ -30,6 +32,7 @@ function(bundle_libraries)
     message(FATAL_ERROR "cannot find these libraries, which braze needs: ${missing}")
   endif()
 
+  file(MAKE_DIRECTORY "${arg_INTO}")
   file(REAL_PATH "${arg_INTO}" into)
   foreach(path IN LISTS found)
     cmake_path(GET path FILENAME name)
