@@ -83,10 +83,13 @@ def timed(run, iterations, warm_ups=10):
 
 
 class Braze:
-    """A network compiled with `options` to an engine file in a temporary folder, or as it is."""
+    """A network compiled with `options` to an engine file in a temporary folder, or as it is.
+    `environment` is what is added to this process's."""
 
-    def __init__(self, program, file, threads, dims=None, options=(), engine=True):
+    def __init__(self, program, file, threads, dims=None, options=(), engine=True,
+                 environment=None):
         self.program = str(program)
+        self.environment = os.environ | (environment or {})
         self.threads = ["--threads", str(threads)]
         self.folder = tempfile.TemporaryDirectory(prefix="braze_")
         self.model = [str(file), *options]
@@ -98,7 +101,8 @@ class Braze:
             self("compile", *self.model, *self.threads, "-o", *self.runnable)
 
     def __call__(self, command, *arguments):
-        done = subprocess.run([self.program, command, *arguments], capture_output=True, text=True)
+        done = subprocess.run([self.program, command, *arguments], capture_output=True, text=True,
+                              env=self.environment)
         if done.returncode:
             raise RuntimeError(done.stderr.strip() or f"braze {command} exited {done.returncode}")
         return done.stdout

@@ -6,7 +6,11 @@ spot with seeded weights (chain_models.py says how names read); answers are comp
 are taken, all in turns. The most telling cases come first; --resume goes on where a run has ended:
 
     chains.py --braze INSTALL_TREE --minutes 9 --resume
+
+--cutlass PROGRAM (cutlass_peer.cu) adds CUTLASS's fused kernels where they do the chain (two
+convolutions, the second 1x1), and Braze with its kernels of sm_80 on the same GPU.
 """
+import pathlib
 import sys
 
 import suite
@@ -16,8 +20,9 @@ from chain_models import block_name, convolutions, inverted_residual, name_of, p
 
 BATCHES = (1, 8, 32, 128)
 HEAD = ["| {what} | N | precision | launches: joined, not | Braze us | not joined us | "
-        "cuDNN fused us | to not joined | to cuDNN | floor us | error (cuDNN fused) |",
-        "|---|---|---|---|---|---|---|---|---|---|---|"]
+        "cuDNN fused us | to not joined | to cuDNN | floor us | error (cuDNN fused) | "
+        "CUTLASS fused us | to CUTLASS | sm_80 kernels us (launches) | to CUTLASS |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|"]
 
 
 def case(name, batch, build, quick=False):
@@ -26,7 +31,16 @@ def case(name, batch, build, quick=False):
 
 
 def of_convolutions(chain, batch, prefix="", quick=False):
-    return case(prefix + name_of(*chain), batch, lambda: convolutions(*chain), quick)
+    return case(prefix + name_of(*chain), batch, lambda: convolutions(*chain), quick) | {
+        "cutlass": cutlass_arguments(batch, *chain)}
+
+
+def cutlass_arguments(batch, channels, size, *parts):
+    """Of cutlass_peer.cu: N H W C K1 K2 FILTER STRIDE; nothing if CUTLASS has no such chain."""
+    if len(parts) != 2 or parts[1][0] != 1 or len(parts[1]) > 2:
+        return None
+    (kernel, middle, *stride), (_, outputs) = parts
+    return [batch, size, size, channels, middle, outputs, kernel, *(stride or [1])]
 
 
 def all_cases():
@@ -55,18 +69,36 @@ def line(case_, row):
     title = f"| {case_['name']} | {case_['batch']} | {case_['precision']} |"
     if "failed" in row:
         reason = " ".join(row["failed"].split()).replace("|", "/")
-        return f"{title} | | | | | | | {reason[:300]} |"
+        return f"{title} | | | | | | | {reason[:300]} | | | | |"
     us, launches, errors = row["us"], row["launches"], row["errors"]
     mine, apart, peer = us["braze"], us["braze, epilogue"], us["cudnn fused"]
     return (f"{title} {launches['braze']}, {launches['braze, epilogue']} | {mine:.1f} | {apart:.1f} | "
             f"{peer:.1f} | {mine / apart:.2f} | {mine / peer:.2f} | "
             f"{suite.text(row.get('floor_us'))} | "
-            f"{errors['braze']:.1e} ({errors['cudnn fused 0']:.1e}) |")
+            f"{errors['braze']:.1e} ({errors['cudnn fused 0']:.1e}) | {cutlass(row)} |")
+
+
+def cutlass(row):
+    found = row.get("cutlass")
+    if not found:
+        return " | | |"
+    us, sm80 = found.get("us"), row["us"]["braze, sm_80"]
+    ratios = [f"{mine / us:.2f}" if us else "" for mine in (row["us"]["braze"], sm80)]
+    return (f"{f'{us:.1f}' if us else found['cannot']} | {ratios[0]} | "
+            f"{sm80:.1f} ({row['launches']['braze, sm_80']}) | {ratios[1]}")
 
 
 def main():
-    args = suite.arguments(__doc__.splitlines()[0], "gpu_chains").parse_args()
-    return suite.run("Chains of convolutions on a GPU", "chain", list(all_cases()), args,
+    parser = suite.arguments(__doc__.splitlines()[0], "gpu_chains")
+    parser.add_argument("--cutlass", type=pathlib.Path, help="cutlass_peer.cu as a program")
+    args = parser.parse_args()
+    cases = list(all_cases())
+    if args.cutlass:
+        for case_ in cases:
+            if case_.get("cutlass"):
+                call = [args.cutlass.resolve(), *case_["cutlass"]]
+                case_["more"] = {"cutlass": [str(word) for word in call]}
+    return suite.run("Chains of convolutions on a GPU", "chain", cases, args,
                      model_io=False, fusions=True, table=(HEAD, line))
 
 

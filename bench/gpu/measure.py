@@ -3,7 +3,8 @@
 
 A case: {"file", "dims": {NAME: VALUE}, "precision", "backend", "device", "braze": program,
 "rounds", "seconds" of timing in each round, "model_io": whether to try the model's own inputs and
-outputs as well, "fusions": whether to time --fusion epilogue too}. Answers are compared first. Then
+outputs as well, "fusions": whether to time --fusion epilogue too, "cutlass": a call of
+cutlass_peer.cu, to time after all else, and Braze's kernels of sm_80 with all else}. Answers are compared first. Then
 Braze, the peers, Braze, the peers, ...: each time is of one inference in a CUDA graph of as many as
 fit in 2 ms, at most 50, and is the median over the rounds of the medians in a round; "alone" are
 the times of a graph of one inference, the time between its replays included.
@@ -14,6 +15,7 @@ import math
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import time
 
@@ -94,14 +96,14 @@ def peers_of(model, feeds, device, precision):
 class Braze:
     """With inputs and outputs as the model has them, or channels-last and in the compute type."""
 
-    def __init__(self, case, native, more=()):
+    def __init__(self, case, native, more=(), environment=None):
         self.native, self.precision = native, case["precision"]
         options = ["--device", case["device"], "--precision", self.precision,
                    "--backend", case["backend"], *more]
         if native:
             options += ["--io-layout", "nhwc", "--io-dtype", "compute"]
         self.braze = peer.Braze(case["braze"], case["file"], 0, case["dims"], options,
-                                engine=False)
+                                engine=False, environment=environment)
 
     def convert(self, value):
         if value.ndim > 2:
@@ -150,6 +152,14 @@ def errors_of(runs, expected):
     return errors
 
 
+def cutlass(call):
+    """What cutlass_peer.cu prints."""
+    done = subprocess.run(call, capture_output=True, text=True)
+    if done.returncode:
+        return {"cannot": done.stderr.strip() or f"it exited {done.returncode}"}
+    return json.loads(done.stdout)
+
+
 def measure(case):
     model = peer.bind(peer.load_model(case["file"]), case["dims"])
     feeds = peer.random_feeds(model)
@@ -163,6 +173,9 @@ def measure(case):
         braze["braze, model i/o"] = Braze(case, native=False)
     if case.get("fusions"):
         braze["braze, epilogue"] = Braze(case, native=True, more=["--fusion", "epilogue"])
+
+    if case.get("cutlass"):
+        braze["braze, sm_80"] = Braze(case, native=True, environment={"BRAZE_ISA": "sm_80"})
 
     runs = {f"{name} {i}": variant.run for name, variants in peers.items()
             for i, variant in enumerate(variants)}
@@ -178,7 +191,10 @@ def measure(case):
     if wrong:
         return row | {"failed": "WRONG: " + ", ".join(f"{name} is off by {error:.1e}"
                                                       for name, error in wrong.items())}
-    return row | times_of(braze, peers, case)
+    row |= times_of(braze, peers, case)
+    if case.get("cutlass"):
+        row["cutlass"] = cutlass(case["cutlass"])
+    return row
 
 
 def times_of(braze, peers, case):

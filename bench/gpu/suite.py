@@ -86,7 +86,8 @@ def arguments(description, output):
 
 
 def select(cases, args):
-    """Cases (dicts with name, batch, precision, quick, make) that the arguments leave, in order."""
+    """Cases (dicts with name, batch, precision, quick, make; what "more" measure.py is to be told)
+    that the arguments leave, in order."""
     chosen = {}
     for case in cases:
         if args.only and args.only not in case["name"] or args.quick and not case["quick"]:
@@ -187,7 +188,7 @@ def run(title, what, cases, args, model_io, fusions=False, table=(HEAD, line)):
                        "precision": case["precision"], "backend": case["backend"],
                        "device": args.device, "braze": program_of(args.braze),
                        "rounds": args.rounds, "seconds": args.seconds, "model_io": model_io,
-                       "fusions": fusions}
+                       "fusions": fusions} | case.get("more", {})
                 row = known | worker.measure(job, min(args.timeout, remaining))
             rows.append(row)
             lines.append(line_of(case, row))

@@ -77,6 +77,26 @@ TEST_F(DriverGpuTest, FamiliesOfOtherArchitectures) {
   EXPECT_EQ(device_of({"GPU", 120, 0, 0, 0, 0, 0}).name, "cuda:sm_120");
 }
 
+TEST_F(DriverGpuTest, ObeysAWishForKernelsOfAnOlderGpuOnly) {
+  const auto family = [](const char* wish, int sm) {
+    setenv("BRAZE_ISA", wish, 1);
+    const Device device = device_of({"GPU", sm, 66, 0, 0, 0, 0});
+    unsetenv("BRAZE_ISA");
+    EXPECT_EQ(device.name, fmt::format("cuda:sm_{}", sm));
+    EXPECT_DOUBLE_EQ(device.flops_fp16 / 66,
+                     cuda_device(device.sm).flops_fp16 / cuda_device(device.sm).units);
+    return device.sm;
+  };
+  EXPECT_EQ(family("sm_80", 90), 80);
+  EXPECT_EQ(family("sm_80", 89), 80);
+  EXPECT_EQ(family("sm_75", 120), 75);
+  EXPECT_EQ(family("sm_72", 90), 70);
+  EXPECT_EQ(family("sm_80", 75), 75);
+  EXPECT_EQ(family("sm_120", 90), 90);
+  EXPECT_EQ(family("sm_35", 90), 90);
+  EXPECT_EQ(family("AVX2", 90), 90);
+}
+
 TEST_F(DriverGpuTest, NoDriver) {
   const TemporaryFolder empty;
   const Error error = error_of([&] { DriverGpu(only(empty.path()), 0); });

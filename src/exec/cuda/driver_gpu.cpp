@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
 #include <utility>
 
 #include "exec/cuda/cudnn_session.hpp"
@@ -52,6 +56,17 @@ api::MapSwizzle map_swizzle(std::uint32_t bytes) {
   }
 }
 
+/// 80 if BRAZE_ISA is "sm_80"; no limit if it names no GPU, or one that Braze does not know.
+int wished_sm() {
+  constexpr int kAny = std::numeric_limits<int>::max();
+  const char* wish = std::getenv("BRAZE_ISA");
+  const std::string_view name = wish == nullptr ? "" : wish;
+  int sm = 0;
+  if (!name.starts_with("sm_")) return kAny;
+  std::from_chars(name.data() + 3, name.data() + name.size(), sm);
+  return sm >= 70 ? sm : kAny;
+}
+
 }  // namespace
 
 Device device_of(const GpuFacts& facts) {
@@ -59,8 +74,8 @@ Device device_of(const GpuFacts& facts) {
   if (facts.sm < 70)
     fail(ErrorCode::kDevice, "{} is sm_{}; Braze needs sm_70 or newer", facts.name, facts.sm);
   // Past 90 only what every GPU since sm_80 runs can be relied on.
-  const int sm =
-      facts.sm > 90 ? 80 : *std::ranges::find_if(kKnown, [&](int k) { return k <= facts.sm; });
+  const int most = std::min(facts.sm > 90 ? 80 : facts.sm, wished_sm());
+  const int sm = *std::ranges::find_if(kKnown, [&](int k) { return k <= most; });
   Device device = cuda_device(sm);
   device.name = fmt::format("cuda:sm_{}", facts.sm);
   if (facts.multiprocessors > 0) {

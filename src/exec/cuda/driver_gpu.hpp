@@ -12,8 +12,8 @@ namespace braze::cuda {
 
 /// The record of a GPU from what it says of itself; what it does not say is the nearest
 /// checked-in record's, scaled by the number of multiprocessors. `device.sm` is what kernel
-/// families may use: the newest known that the GPU runs, and 80 for one newer than all.
-/// kDevice below sm_70.
+/// families may use: the newest known that the GPU runs, 80 for one newer than all, or an older one
+/// that BRAZE_ISA asks for. kDevice below sm_70.
 Device device_of(const GpuFacts& facts);
 
 /// One stream: what is enqueued by several threads runs one after the other.
