@@ -354,6 +354,15 @@ case("transposed_conv_dilated", X, "float[1,4,10,10] y",
 case("transposed_conv_residual", X + ", float[1,4,12,12] z", "float[1,4,12,12] y",
      "c = ConvTranspose<strides = [2,2]>(x, w)\ns = Add(c, z)\ny = Relu(s)",
      {"w": (3, 4, 2, 2)})
+case("transposed_conv_into_concat", "float[1,16,5,6] x, float[1,8,10,12] s", "float[1,8,10,12] y",
+     "u = ConvTranspose<strides = [2,2]>(x, w, b)\nr = Relu(u)\n"
+     f"a = Conv{PAD1}(s, p)\nc = Concat<axis = 1>(a, r)\ny = Conv{PAD1}(c, v)",
+     {"w": (16, 16, 2, 2), "b": (16,), "p": (8, 8, 3, 3), "v": (8, 24, 3, 3)},
+     plans=on("cuda:sm_90", plan("u r", "a", "y", folded={"c": "view"})))
+case("transposed_conv_wide_residual", "float[2,16,5,4] x, float[2,24,10,8] z", "float[2,24,10,8] y",
+     "c = ConvTranspose<strides = [2,2], pads = [1,1,1,1]>(x, w, b)\n"
+     "s = Add(c, z)\ny = Clip(s, lo, hi)",
+     {"w": (16, 24, 4, 4), "b": (24,), "lo": np.float32(-1), "hi": np.float32(6)})
 
 # Pad before a window.
 

@@ -102,6 +102,21 @@ Kernel sum_kernel() {
   throw std::runtime_error("no sum in " + print(plan));
 }
 
+/// A step up of a U-Net, with a relu.
+Kernel transposed_kernel() {
+  ExactNet net;
+  const ValueId x = net.image("x", {1, 256, 64, 64});
+  net.output(
+      net.unary("relu", UnaryFn::kRelu, net.conv_transpose("up", x, 128, test::window2d(2, 0, 2))));
+  lower_precision(net.graph, DType::kFloat16, true);
+  const Plan plan =
+      make_plan(net.graph, cuda_device(90), {FusionLevel::kFull, false}, cuda::registry());
+  for (const KernelPlan& kernel : plan.kernels) {
+    if (kernel.nodes.front() == "up") return cuda::builder(kernel.family)(plan, kernel);
+  }
+  throw std::runtime_error("nothing runs 'up' in " + print(plan));
+}
+
 /// Two convolutions, or an inverted residual.
 Kernel chain_kernel(int sm, bool inverted) {
   ExactNet net;
@@ -147,6 +162,7 @@ std::vector<std::pair<std::string, std::string>> golden() {
   deep.x[0] = 64;
   add("conv_sm90_many_images_residual_relu", conv_kernel(conv_sm90(), 90, deep));
   add("conv_sum_sm90_relu", sum_kernel());
+  add("conv_sm90_transposed_relu", transposed_kernel());
   c.after = 7;
   add("conv_sm80_hard_swish_max", conv_kernel(conv_sm80(), 80, c));
   c.compute = c.x_stored = c.y_stored = DType::kFloat32;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -67,6 +68,37 @@ TEST(CudaProgram, BranchesInAnyOrderGiveTheSameBits) {
   const Result<std::vector<double>> seconds = several.profile(inputs);
   ASSERT_TRUE(seconds.ok()) << seconds.error().message;
   EXPECT_EQ(seconds->size(), several.plan().kernels.size());
+}
+
+/// Down, and up again into the buffer of a concatenation: a step of a U-Net.
+TEST(CudaProgram, TransposedConvolutionsStoreBesideASkipConnection) {
+  BRAZE_NEEDS_EMULATOR();
+  Net net(5);
+  const ValueId x = net.input("x", {2, 16, 10, 12});
+  const ValueId skip =
+      net.unary("skip_relu", UnaryFn::kRelu, net.conv("skip", x, 24, window2d(3, 1)));
+  const ValueId down = net.conv(
+      "down", net.op("pool", Pool{PoolFn::kMax, window2d(2, 0, 2)}, {skip}), 32, window2d(3, 1));
+  const ValueId up =
+      net.unary("up_relu", UnaryFn::kRelu, net.conv_transpose("up", down, 24, window2d(2, 0, 2)));
+  const ValueId join = net.op("join", Concat{1}, {skip, up});
+  net.output(net.conv("last", join, 8, window2d(3, 1)));
+  for (const Precision precision : {Precision::kFp16, Precision::kBf16, Precision::kTf32}) {
+    Options options;
+    options.precision = precision;
+    const Model model = compile_for(emulated(90, precision), net.graph, options);
+    const PlanSummary& plan = model.plan();
+    const auto kernel = std::ranges::find_if(plan.kernels, [](const KernelSummary& one) {
+      return one.nodes == std::vector<std::string>{"up", "up_relu"};
+    });
+    ASSERT_NE(kernel, plan.kernels.end());
+    EXPECT_EQ(kernel->family, "conv_sm90");
+    ASSERT_EQ(plan.folded.size(), 1U);
+    EXPECT_EQ(plan.folded[0].into, "view");
+    const Result<VerifyReport> report = model.verify(random_inputs(model), true);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_TRUE(report->ok());
+  }
 }
 
 TEST(CudaProgram, VerifyWithEitherReference) {

@@ -146,6 +146,28 @@ TEST(GpuPlan, TilesOfFirstLayersFollowTheBatch) {
   EXPECT_GT(candidate(32).get("rows"), 4);
 }
 
+TEST(GpuPlan, TransposedConvolutionsWhosePhasesAreAlikeRunAsConvolutions) {
+  const auto kernels = [](std::int64_t kernel, std::int64_t stride, std::int64_t group, int sm,
+                          DType dtype = DType::kFloat16) {
+    Net net;
+    const ValueId y = net.op("up", ConvTranspose{window2d(kernel, 0, stride), {0, 0}, {}, group},
+                             {net.input("x", {1, 64, 16, 16}),
+                              net.random({64, 64 / group, kernel, kernel}), net.random({64})});
+    net.output(net.unary("relu", UnaryFn::kRelu, y));
+    if (dtype != DType::kFloat32) lower_precision(net.graph, dtype, true);
+    const Plan plan = plan_for(net.graph, sm);
+    EXPECT_THAT(plan.kernels[0].nodes, ElementsAre("up", "relu"));
+    return families_of(plan);
+  };
+  EXPECT_THAT(kernels(2, 2, 1, 90), ElementsAre("conv_sm90"));
+  EXPECT_THAT(kernels(4, 2, 1, 90, DType::kBFloat16), ElementsAre("conv_sm90"));
+  EXPECT_THAT(kernels(3, 1, 1, 90), ElementsAre("conv_sm90"));
+  EXPECT_THAT(kernels(3, 2, 1, 90), ElementsAre("conv_transpose"));
+  EXPECT_THAT(kernels(2, 2, 2, 90), ElementsAre("conv_transpose"));
+  EXPECT_THAT(kernels(2, 2, 1, 90, DType::kFloat32), ElementsAre("conv_transpose"));
+  EXPECT_THAT(kernels(2, 2, 1, 80), ElementsAre("conv_transpose"));
+}
+
 TEST(GpuPlan, ProductsOfFewRowsHaveAFamily) {
   const auto family = [](std::int64_t rows, std::int64_t depth, std::int64_t outputs, DType dtype,
                          int sm) {

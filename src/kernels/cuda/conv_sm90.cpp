@@ -1,4 +1,4 @@
-// Dense Conv, and products with a constant matrix, for sm_90a: the family's row.
+// Dense Conv, transposed or not, and products with a constant matrix, for sm_90a: the family's row.
 #include "kernels/cuda/conv_sm90.hpp"
 
 #include <optional>
@@ -16,6 +16,7 @@ namespace {
 constexpr std::string_view kName = "conv_sm90";
 
 int staged_of(const Graph& graph, const Group& group) {
+  if (!stages_operand(cpu::anchor_of(graph, group))) return 0;
   return staged_bytes(graph, group.members.front(), !group.casts.empty());
 }
 

@@ -18,6 +18,18 @@
 
 namespace braze::cuda {
 
+/// A transposed convolution as one of stride 1. Output o lies at u = o + pad = q stride + f, f the
+/// phase. Its taps are those at f + j stride, j < T = kernel / stride, and read input q - j
+/// dilation (of stride and dilation one is 1). So all phases are one convolution of T taps,
+/// backwards, whose outputs are `columns` of each phase, phases counted along x first, and the q
+/// its pixels.
+struct ConvSm90Transposed {
+  std::int64_t stride[2] = {1, 1}, kernel[2] = {1, 1};
+  std::int64_t outputs = 1, columns = 8;  // of a phase: real ones, and rounded up to vectors
+  std::int64_t corner[2] = {0, 0};        // output of phase 0 of the first q
+  std::int64_t out[2] = {1, 1};           // extents of the result
+};
+
 /// y[pixel, output] = sum over taps and channels of x[pixel moved by tap, channel] w[output, tap,
 /// channel]. Axes are height, width. A matrix product has one tap, and rows for pixels.
 struct ConvSm90Problem {
@@ -26,6 +38,7 @@ struct ConvSm90Problem {
   std::int64_t in[2] = {1, 1}, out[2] = {1, 1}, kernel[2] = {1, 1};
   std::int64_t stride[2] = {1, 1}, dilation[2] = {1, 1}, pad[2] = {0, 0};
   std::int64_t output_stride = 1, channel_stride = 1;  // elements of weights; taps are adjacent
+  std::optional<ConvSm90Transposed> transposed;
   // Of a second convolution whose result is added.
   std::int64_t more_steps = 0;
   double more_flops = 0;
@@ -41,6 +54,9 @@ struct ConvSm90Problem {
   [[nodiscard]] std::int64_t step_channels() const;
   [[nodiscard]] std::int64_t channel_blocks() const;
   [[nodiscard]] std::int64_t steps() const { return taps() * channel_blocks() + more_steps; }
+  /// The element of the weights that is channel 0's of a tap of an output; none of outputs that
+  /// only fill a phase up.
+  [[nodiscard]] std::optional<std::int64_t> weight_at(std::int64_t output, std::int64_t tap) const;
 };
 
 /// A convolution that adds to a sum; `pitch` are elements from pixel to pixel of its input.
@@ -119,6 +135,8 @@ std::optional<std::int64_t> readable_pitch(const Plan& plan, ValueId id);
 /// Bytes of an element of the widest operand of the epilogue that is as large as the result: 0
 /// without one.
 int staged_bytes(const Graph& graph, const Group::Member& member, bool converts);
+/// Does its kernel stage one? Not where the pixels of a tile are not adjacent in the result.
+inline bool stages_operand(const Node& anchor) { return anchor.kind() != OpKind::kConvTranspose; }
 
 Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90TileShape& tile,
                     const ConvSm90Sum& sum);

@@ -1,12 +1,14 @@
 // The kernel of conv_sm90 that gathers by im2col (device/conv_sm90.cuh): packing and build.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
 
 #include "graph/window.hpp"
 #include "kernels/cpu/group.hpp"
+#include "kernels/cuda/box.hpp"
 #include "kernels/cuda/conv_sm90.hpp"
 #include "kernels/cuda/device/conv_sm90_parameters.h"
 #include "kernels/cuda/emit.hpp"
@@ -42,11 +44,12 @@ void pack(const ConvSm90Problem& problem, const Tensor& weights, std::int64_t fi
     const std::int64_t k = output_of(column);
     if (k >= problem.outputs) continue;
     for (std::int64_t t = 0; t < problem.taps(); ++t) {
+      const std::optional<std::int64_t> weight = problem.weight_at(k, t);
+      if (!weight) continue;
       std::byte* row =
           bytes.data() + static_cast<std::size_t>(column * width + first + t * padded) * size;
       for (std::int64_t c = 0; c < problem.channels; ++c) {
-        const auto at =
-            static_cast<std::size_t>(k * problem.output_stride + c * problem.channel_stride + t);
+        const auto at = static_cast<std::size_t>(*weight + c * problem.channel_stride);
         std::memcpy(row + static_cast<std::size_t>(c) * size, from + at * size, size);
       }
     }
@@ -133,6 +136,29 @@ TensorMap weights_map(const ConvSm90Problem& problem, const ConvSm90TileShape& t
   return map;
 }
 
+device::ConvSm90Phases phases_of(const ConvSm90Problem& problem) {
+  const ConvSm90Transposed& t = *problem.transposed;
+  device::ConvSm90Phases phases{};
+  phases.columns = divisor_of(t.columns);
+  phases.pixels = divisor_of(problem.out[0] * problem.out[1]);
+  phases.width = divisor_of(problem.out[1]);
+  phases.stride_x = divisor_of(t.stride[1]);
+  phases.stride_y = static_cast<int>(t.stride[0]);
+  phases.corner_y = static_cast<int>(t.corner[0]);
+  phases.corner_x = static_cast<int>(t.corner[1]);
+  phases.result_height = static_cast<int>(t.out[0]);
+  phases.result_width = static_cast<int>(t.out[1]);
+  return phases;
+}
+
+/// The floats of a phase's outputs for all phases, then zeros as before.
+void repeat(const ConvSm90Problem& problem, std::vector<std::byte>& floats) {
+  const auto outputs = static_cast<std::ptrdiff_t>(problem.transposed->outputs * 4);
+  const auto columns = static_cast<std::ptrdiff_t>(problem.transposed->columns * 4);
+  for (std::ptrdiff_t at = columns; at < problem.outputs * 4; at += columns)
+    std::copy(floats.begin(), floats.begin() + outputs, floats.begin() + at);
+}
+
 /// Floats of outputs to those of columns.
 void deal(std::vector<std::byte>& floats) {
   const std::vector<std::byte> outputs = floats;
@@ -174,14 +200,17 @@ Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90Ti
   p.first_steps = static_cast<int>(first.problem.steps());
   p.source = source_of(first.problem);
   p.other = source_of(sum.terms.back().problem);
+  if (problem.transposed) p.phases = phases_of(problem);
 
   const auto shared_with = [&](int staged) {
     return device::ConvSm90Shared{tile.pixels, tile.channels,      problem.step_bytes(),
                                   tile.split,  tile.blocks_per_sm, staged};
   };
   EpilogueEmitter epilogue(plan, kernel, result, 8);
-  epilogue.stage_operand(
-      [&](DType dtype) { return shared_with(static_cast<int>(size_of(dtype))).chunk_row; });
+  if (stages_operand(*first.node)) {
+    epilogue.stage_operand(
+        [&](DType dtype) { return shared_with(static_cast<int>(size_of(dtype))).chunk_row; });
+  }
   std::vector<ValueId> begins_with;  // constant biases
   for (const ConvSm90Term& term : sum.terms) {
     const ValueId bias = term.node->input(2);
@@ -201,6 +230,8 @@ Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90Ti
   Parameters parameters(p);
   parameters.point(p.y.data, {Address::Of::kOutput, 0, 0});
   const Address bias_at = pack_biases(plan, begins_with, p.channel_tiles * tile.channels, result);
+  if (problem.transposed)
+    repeat(problem, result.constants[static_cast<std::size_t>(bias_at.index)]);
   deal(result.constants[static_cast<std::size_t>(bias_at.index)]);
   parameters.point(p.bias, bias_at);
   epilogue.point(parameters, p.e);
@@ -230,6 +261,7 @@ Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90Ti
     other = sum.terms.back().problem.pointwise() ? ", ConvSm90Input::kTiled"
                                                  : ", ConvSm90Input::kIm2col";
   }
+  if (problem.transposed) other = ", ConvSm90Input::kNone, true";
   const std::string call =
       fmt::format("{}<ConvSm90Tile<{}, {}, {}, {}, {}, {}, {}, {}{}>, Epilogue, {}, Store::{}>",
                   name, problem.dtype == DType::kFloat32 ? "tf32" : device_type(problem.dtype),

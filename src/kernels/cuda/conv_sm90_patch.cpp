@@ -46,7 +46,7 @@ Reach reach(const ConvSm90Problem& problem, std::size_t axis) {
 }
 
 bool takes(const ConvSm90Problem& problem) {
-  return size_of(problem.dtype) == kElement && problem.taps() > 1 &&
+  return !problem.transposed && size_of(problem.dtype) == kElement && problem.taps() > 1 &&
          problem.taps() <= device::kMaxPatchTaps && problem.stride[0] == problem.stride[1] &&
          problem.stride[0] <= 8 && problem.pixels() <= std::int64_t{1} << 30;
 }

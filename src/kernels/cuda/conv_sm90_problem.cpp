@@ -34,13 +34,69 @@ Support supports_window(const ConvSm90Problem& problem) {
   return Support::yes();
 }
 
+/// A transposed convolution with taps of all phases alike, one group.
+Support supports_transposed(const Graph& graph, const Node& node) {
+  const auto& op = *node.as<ConvTranspose>();
+  if (op.group != 1) return Support::no("groups", fmt::format("{} groups", op.group));
+  for (std::size_t i = 0; i < op.window.kernel.size(); ++i) {
+    const std::int64_t kernel = op.window.kernel[i], stride = op.window.strides[i];
+    if (kernel % stride != 0)
+      return Support::no("phases", fmt::format("kernel {} with stride {}; transposed convolutions "
+                                               "have kernels that are multiples of strides",
+                                               kernel, stride));
+    if (stride > 1 && op.window.dilations[i] > 1)
+      return Support::no("dilation", "a transposed convolution with strides and dilations");
+    constexpr std::int64_t kMost = 1 << 30;
+    if (graph.value(node.input(0)).shape[i + 2] > kMost / stride ||
+        graph.value(node.output()).shape[i + 2] > kMost)
+      return Support::no("extent", "an axis of the result is longer than 2^30");
+  }
+  const Shape& y = graph.value(node.output()).shape;
+  if (element_count({y.begin() + 2, y.end()}) > std::numeric_limits<std::int32_t>::max())
+    return Support::no("extent", "an image of the result has more than 2^31 pixels");
+  return Support::yes();
+}
+
+/// Downwards, also of negative numbers.
+std::int64_t floor_div(std::int64_t a, std::int64_t b) { return a / b - (a % b < 0 ? 1 : 0); }
+
+void set_transposed(const Graph& graph, const Node& node, ConvSm90Problem& problem) {
+  const auto& op = *node.as<ConvTranspose>();
+  const Shape& x = graph.value(node.input(0)).shape;
+  const Shape& y = graph.value(node.output()).shape;
+  ConvSm90Transposed& t = problem.transposed.emplace();
+  problem.batch = x[0];
+  problem.channels = x[1];
+  const std::size_t axes = x.size() - 2;
+  for (std::size_t i = 0; i < axes; ++i) {
+    const std::size_t at = 2 - axes + i;
+    const std::int64_t stride = op.window.strides[i], pad = op.window.pads_begin[i];
+    const std::int64_t first = floor_div(pad, stride);  // q
+    t.kernel[at] = op.window.kernel[i];
+    t.stride[at] = stride;
+    t.out[at] = y[i + 2];
+    t.corner[at] = first * stride - pad;
+    problem.in[at] = x[i + 2];
+    problem.out[at] = floor_div(y[i + 2] - 1 + pad, stride) - first + 1;
+    problem.kernel[at] = t.kernel[at] / stride;
+    problem.dilation[at] = op.window.dilations[i];
+    problem.pad[at] = (problem.kernel[at] - 1) * problem.dilation[at] - first;
+  }
+  t.outputs = y[1];
+  t.columns = ceil_div(t.outputs, 8) * 8;
+  problem.outputs = t.stride[0] * t.stride[1] * t.columns;
+  problem.output_stride = t.kernel[0] * t.kernel[1];
+  problem.channel_stride = t.outputs * problem.output_stride;
+}
+
 }  // namespace
 
 Support supports_conv_sm90(const Graph& graph, const Node& node, const Device& device) {
   if (device.sm != 90) return Support::no("device", "needs sm_90");
-  const bool conv = node.kind() == OpKind::kConv;
-  if (!conv && node.kind() != OpKind::kMatMul && node.kind() != OpKind::kGemm)
-    return Support::no("operator", "runs Conv, MatMul and Gemm only");
+  const bool conv = node.kind() == OpKind::kConv,
+             transposed = node.kind() == OpKind::kConvTranspose;
+  if (!conv && !transposed && node.kind() != OpKind::kMatMul && node.kind() != OpKind::kGemm)
+    return Support::no("operator", "runs Conv, ConvTranspose, MatMul and Gemm only");
   const Value& x = graph.value(node.input(0));
   const Value& w = graph.value(node.input(1));
   if (x.dtype != DType::kFloat16 && x.dtype != DType::kBFloat16 &&
@@ -55,10 +111,12 @@ Support supports_conv_sm90(const Graph& graph, const Node& node, const Device& d
   if (element_count(x.shape) == 0 || element_count(w.shape) == 0 ||
       element_count(graph.value(node.output()).shape) == 0)
     return Support::no("empty", "an operand or the result has no elements");
-  if (conv) {
+  if ((conv || transposed) && x.shape.size() > 4)
+    return Support::no("rank", fmt::format("input {}; 1 or 2 spatial axes", to_string(x.shape)));
+  if (transposed) {
+    if (const Support phases = supports_transposed(graph, node); !phases.ok) return phases;
+  } else if (conv) {
     if (const Support general = supports_conv(graph, node); !general.ok) return general;
-    if (x.shape.size() > 4)
-      return Support::no("rank", fmt::format("input {}; 1 or 2 spatial axes", to_string(x.shape)));
     if (node.as<Conv>()->group != 1)
       return Support::no("groups", fmt::format("{} groups", node.as<Conv>()->group));
   } else if (Support product; !image_conv(graph, node, &product)) {
@@ -129,6 +187,19 @@ std::int64_t ConvSm90Problem::step_channels() const {
 
 std::int64_t ConvSm90Problem::channel_blocks() const { return ceil_div(channels, step_channels()); }
 
+std::optional<std::int64_t> ConvSm90Problem::weight_at(std::int64_t output,
+                                                       std::int64_t tap) const {
+  if (!transposed) return output * output_stride + tap;
+  const std::int64_t phase = output / transposed->columns, k = output % transposed->columns;
+  if (k >= transposed->outputs) return std::nullopt;
+  const std::int64_t f[2] = {phase / transposed->stride[1], phase % transposed->stride[1]};
+  const std::int64_t t[2] = {tap / kernel[1], tap % kernel[1]};
+  std::int64_t at[2];  // of the filter
+  for (std::size_t axis = 0; axis < 2; ++axis)
+    at[axis] = f[axis] + (kernel[axis] - 1 - t[axis]) * transposed->stride[axis];
+  return k * output_stride + at[0] * transposed->kernel[1] + at[1];
+}
+
 ConvSm90Problem conv_sm90_problem(const Graph& graph, const Node& node) {
   ConvSm90Problem problem;
   const Value& x = graph.value(node.input(0));
@@ -148,6 +219,8 @@ ConvSm90Problem conv_sm90_problem(const Graph& graph, const Node& node) {
     }
     problem.output_stride = conv.channels * conv.taps();
     problem.channel_stride = conv.taps();
+  } else if (node.kind() == OpKind::kConvTranspose) {
+    set_transposed(graph, node, problem);
   } else {
     const ImageConv product = *image_conv(graph, node);
     problem.in[1] = problem.out[1] = x.shape[0];

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "base/error.hpp"
 #include "graph/elements.hpp"
+#include "graph/window.hpp"
 #include "kernels/cpu/group.hpp"
 #include "kernels/cuda/box.hpp"
 #include "kernels/cuda/device/conv_transpose_parameters.h"
@@ -31,17 +33,57 @@ Support supports(const Graph& graph, const Node& node, const Device&) {
   return Support::yes();
 }
 
+constexpr std::int64_t kTile = 64, kDepth = 32;  // of the tensor cores' kernel
+
+/// Does the tensor cores' kernel take weights [C, K, taps] of these types?
+bool suits_mma(const Device& device, const ConvTranspose& op, DType x, DType w,
+               const Shape& shape) {
+  return device.sm >= 80 && op.group == 1 && x == w && size_of(x) == 2 && shape[0] >= 16 &&
+         shape[1] >= 16;
+}
+
+// Fitted to times of four kernels on an H200 (2x2, stride 2; 1.07 GFLOP each; within 5 %). A
+// multiprocessor's blocks take turns in the steps of their sums; their epilogues follow each other.
+double mma_us(const Graph& graph, const Node& node, const Device& device) {
+  constexpr double kBegin = 4.5, kStep = 0.5, kEpilogue = 1.25;
+  constexpr double kMostBlocks = 8;  // of a multiprocessor at a time
+  const Shape& w = graph.value(node.inputs[1]).shape;
+  const Shape& y = graph.value(node.outputs[0]).shape;
+  const auto& window = node.as<ConvTranspose>()->window;
+  const auto count = [](const Ints& extents) {
+    return static_cast<double>(element_count(extents));
+  };
+  const double phases = count(window.strides), taps = count(window.kernel) / phases;
+  const double pixels = static_cast<double>(y[0]) * count({y.begin() + 2, y.end()}) / phases;
+  const auto up = [](std::int64_t n, std::int64_t unit) {
+    return static_cast<double>(ceil_div(n, unit));
+  };
+  const double blocks = std::ceil(pixels / kTile) * phases * up(w[1], kTile);
+  const double steps = std::max(taps, 1.0) * up(w[0], kDepth);
+  const double on_one = std::ceil(blocks / device.units);
+  const double together = std::min(on_one, kMostBlocks);
+  constexpr double kFlops = 2.0 * kTile * kTile * kDepth;  // of a step
+  const double products = 3 * kFlops / (device.flops_fp16 / device.units) * 1e6;
+  return kBegin + on_one / together * steps * std::max(kStep, together * products) +
+         on_one * kEpilogue;
+}
+
 Work work(const Graph& graph, const Group& group, const Candidate&, const Device& device) {
   const Node& node = cpu::anchor_of(graph, group);
   const Shape& w = graph.value(node.inputs[1]).shape;
   const double products =
       static_cast<double>(element_count(w)) / static_cast<double>(std::max<std::int64_t>(w[0], 1));
-  const Shape& x = graph.value(node.inputs[0]).shape;
+  const Value& x = graph.value(node.inputs[0]);
+  const double flops = 2 * products * static_cast<double>(element_count(x.shape));
+  const bool narrow = size_of(x.dtype) == 2;
+  if (flops > 0 && w[0] % 8 == 0 &&
+      suits_mma(device, *node.as<ConvTranspose>(), x.dtype, graph.value(node.inputs[1]).dtype, w)) {
+    const double efficiency = flops / (mma_us(graph, node, device) * 1e-6 * device.flops_fp16);
+    return cpu::streaming_work(graph, group, flops, std::min(1.0, efficiency));
+  }
   // Of the rate of the tensor cores, where there is one for the type.
-  const bool narrow = size_of(graph.value(node.inputs[0]).dtype) == 2;
   const double efficiency = !narrow ? 0.3 : device.sm >= 80 ? 0.25 : 0.05;
-  return cpu::streaming_work(graph, group, 2 * products * static_cast<double>(element_count(x)),
-                             efficiency);
+  return cpu::streaming_work(graph, group, flops, efficiency);
 }
 
 /// [C, K / group, taps] to [group][tap][C / group][K / group, padded].
@@ -92,15 +134,12 @@ std::vector<AxisPhase> axis_phases(int out, int kernel, int stride, int dilation
 
 /// Do the tensor cores' kernel and what it reads fit together?
 bool takes_mma(const Plan& plan, const Tensor& weights, const ConvTranspose& op, ValueId x) {
-  const Value& value = plan.graph.value(x);
-  return plan.device.sm >= 80 && op.group == 1 && value.dtype == weights.dtype() &&
-         size_of(value.dtype) == 2 && takes_vectors(plan, x, 8) && weights.shape()[0] >= 16 &&
-         weights.shape()[1] >= 16;
+  return suits_mma(plan.device, op, plan.graph.value(x).dtype, weights.dtype(), weights.shape()) &&
+         takes_vectors(plan, x, 8);
 }
 
 Kernel build_mma(const Plan& plan, const KernelPlan& kernel,
                  const device::ConvTransposeParameters& shape, const Tensor& weights) {
-  constexpr std::int64_t kTile = 64, kDepth = 32;
   const Group& group = kernel.group;
   const Group::Member& member = group.members.front();
   const Node& node = cpu::anchor_of(plan.graph, group);

@@ -1,6 +1,7 @@
 // Parameters of conv_sm90.cuh, and the shared memory of its tiles: read by the host too.
 #pragma once
 
+#include "braze/divisor.h"
 #include "braze/epilogue_parameters.h"
 
 namespace braze::device {
@@ -18,6 +19,17 @@ struct ConvSm90Source {
   int corner_x, corner_y;  // input position of the result's first pixel and the first tap
 };
 
+/// How the product of a transposed convolution becomes its result. Column c of the product is
+/// output c % columns of phase c / columns; phase (f_y, f_x) of pixel (q_y, q_x) is pixel q *
+/// stride + f + corner of the result, where there is such a pixel.
+struct ConvSm90Phases {
+  Divisor columns;        // a multiple of 8
+  Divisor pixels, width;  // of an image of the product
+  Divisor stride_x;       // phases count through x first
+  int stride_y, corner_y, corner_x;
+  int result_height, result_width;
+};
+
 struct ConvSm90Parameters {
   EncodedTensorMap activations;  // [n, y, x, c] im2col, or [pixel, c] tiled
   EncodedTensorMap others;       // the same of the second input, of a sum of two convolutions
@@ -26,13 +38,14 @@ struct ConvSm90Parameters {
   const float* bias;             // of all channel tiles
   OutputParameters y;
   EpilogueParameters e;
-  int pixels;         // of all images of the result
-  int width;          // of an image of the result
+  int pixels;         // of all images of the result, or of a transposed convolution's product
+  int width;          // of one of these images
   int tiles;          // each of a cluster's blocks works on one at a time
   int channel_tiles;  // tile i has output channels i % channel_tiles
   int steps;          // of the sum, first those of the first input
   int first_steps;    // these
   ConvSm90Source source, other;
+  ConvSm90Phases phases;  // of a transposed convolution
 };
 
 /// The shared memory of a block that works on `pixels` times `channels` accumulators, in steps of

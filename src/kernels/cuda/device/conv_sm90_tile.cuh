@@ -3,6 +3,7 @@
 #pragma once
 
 #include "braze/conv_sm90_parameters.h"
+#include "braze/divide.cuh"
 #include "braze/epilogue.cuh"
 #include "braze/ptx_sm90.cuh"
 
@@ -13,13 +14,14 @@ enum class ConvSm90Input { kNone, kTiled, kIm2col };
 
 template <class ElementType, int kTilePixels, int kTileChannels, int kBytes, int kSplitBlocks,
           int kBlocksTogether, int kStagedBytes, bool kByIm2col,
-          ConvSm90Input kSecondInput = ConvSm90Input::kNone>
+          ConvSm90Input kSecondInput = ConvSm90Input::kNone, bool kTransposed = false>
 struct ConvSm90Tile {
   using Element = ElementType;  // half, bfloat16, tf32
   static constexpr int kPixels = kTilePixels, kChannels = kTileChannels, kRowBytes = kBytes;
   static constexpr int kSplit = kSplitBlocks;
   static constexpr bool kIm2col = kByIm2col;
   static constexpr ConvSm90Input kOther = kSecondInput;
+  static constexpr bool kPhases = kTransposed;  // columns are outputs of phases
   static constexpr ConvSm90Shared kShared{kPixels, kChannels,       kRowBytes,
                                           kSplit,  kBlocksTogether, kStagedBytes};
   static constexpr int kStages = kShared.stages;
@@ -104,8 +106,9 @@ struct ConvSm90Walk {
   __device__ __forceinline__ ConvSm90Walk(const ConvSm90Source& from, const EncodedTensorMap& input,
                                           const ConvSm90Parameters& p, int first_pixel, int step)
       : source(from), map(input), pixel(first_pixel) {
-    n = pixel < p.y.pixels ? 0 : pixel / p.y.pixels;
-    const int rest = pixel - n * p.y.pixels, row = rest / p.width;
+    const int pixels = Tile::kPhases ? p.phases.pixels.divisor : p.y.pixels;  // of an image
+    n = pixel < pixels ? 0 : pixel / pixels;
+    const int rest = pixel - n * pixels, row = rest / p.width;
     x = (rest - row * p.width) * source.stride_x + source.corner_x;
     y = row * source.stride_y + source.corner_y;
     place(step);
@@ -201,7 +204,7 @@ __device__ __forceinline__ void conv_sm90_vector(float (&v)[8],
 
 /// A pixel of all images; the first one, if there is no such pixel. kFew: most are of the first
 /// image, and nothing hides a division.
-template <bool kFew>
+template <bool kFew, bool kPhases>
 struct Pixel {
   int n, at;
   bool exists;
@@ -210,6 +213,21 @@ struct Pixel {
     if (!exists) pixel = 0;
     n = kFew && pixel < p.y.pixels ? 0 : pixel / p.y.pixels;
     at = pixel - n * p.y.pixels;
+  }
+};
+/// A pixel of the product: where phase 0 of it is in the result, or would be.
+template <bool kFew>
+struct Pixel<kFew, true> {
+  int n, y, x;
+  bool exists;
+  __device__ __forceinline__ Pixel(const ConvSm90Parameters& p, int pixel)
+      : exists(pixel < p.pixels) {
+    u32 rest = exists ? static_cast<u32>(pixel) : 0;
+    const int at = split_off(rest, p.phases.pixels);
+    n = static_cast<int>(rest);
+    rest = static_cast<u32>(at);
+    x = split_off(rest, p.phases.width) * p.phases.stride_x.divisor + p.phases.corner_x;
+    y = static_cast<int>(rest) * p.phases.stride_y + p.phases.corner_y;
   }
 };
 
@@ -221,6 +239,28 @@ struct Vectors {
   Position at[kCount];
   bool exists[kCount];
 
+  /// Vector i is of a pixel of the result from `column` on.
+  template <bool kFew>
+  __device__ __forceinline__ void place(const ConvSm90Parameters& p, int i,
+                                        const Pixel<kFew, false>& pixel, int column,
+                                        const unsigned char* staged) {
+    place(p.y, i, pixel.n, pixel.at, pixel.exists, column, staged);
+  }
+  /// It is of the column's phase of a pixel of the product.
+  template <bool kFew>
+  __device__ __forceinline__ void place(const ConvSm90Parameters& p, int i,
+                                        const Pixel<kFew, true>& pixel, int column,
+                                        const unsigned char* staged) {
+    const ConvSm90Phases& phases = p.phases;
+    u32 row = static_cast<u32>(column);
+    const int channel = split_off(row, phases.columns);
+    const int x = pixel.x + split_off(row, phases.stride_x);
+    const int y = pixel.y + static_cast<int>(row);
+    const bool inside = static_cast<int>(row) < phases.stride_y && x >= 0 &&
+                        x < phases.result_width && y >= 0 && y < phases.result_height;
+    const bool exists = pixel.exists && inside;
+    place(p.y, i, pixel.n, exists ? y * phases.result_width + x : 0, exists, channel, staged);
+  }
   /// Vector i is of `pixel` of image n, where there is such a pixel, from `channel` on.
   __device__ __forceinline__ void place(const OutputParameters& y, int i, int n, int pixel,
                                         bool is_pixel, int channel, const unsigned char* staged) {
@@ -256,14 +296,13 @@ __device__ __forceinline__ void conv_sm90_finish(
     BRAZE_UNROLL
     for (int m = 0; m < Tile::kProducts; ++m) {
       const int rows[2] = {row + 64 * m + g, row + 64 * m + g + 8};
-      const Pixel<kFew> pixels[2] = {{p, pixel + rows[0]}, {p, pixel + rows[1]}};
+      const Pixel<kFew, Tile::kPhases> pixels[2] = {{p, pixel + rows[0]}, {p, pixel + rows[1]}};
       Vectors<Epilogue, Result, kStore, 2 * kTogether> vectors;
       BRAZE_UNROLL
       for (int i = 0; i < 2 * kTogether; ++i) {
         const int group = q + i / 2, h = i % 2;
         conv_sm90_vector<Tile>(vectors.v[i], acc[m], group, h);
-        vectors.place(p.y, i, pixels[h].n, pixels[h].at, pixels[h].exists,
-                      channel + group * 32 + t * 8,
+        vectors.place(p, i, pixels[h], channel + group * 32 + t * 8,
                       conv_sm90_staged(memory, staged.stage, rows[h], i / 2 * 32 + t * 8));
       }
       vectors.finish(p.y, p.e);
@@ -339,8 +378,8 @@ __device__ __forceinline__ void conv_sm90_finish_part(const ConvSm90Parameters& 
       vectors.v[i][4 + e] = half != 0 ? sum[0][e] : sum[1][e];
     }
     constexpr int kChunkGroups = Tile::kShared.chunk_channels / 8;
-    const Pixel<true> own(p, pixel + row);
-    vectors.place(p.y, i, own.n, own.at, own.exists, channel + group * 8,
+    const Pixel<true, Tile::kPhases> own(p, pixel + row);
+    vectors.place(p, i, own, channel + group * 8,
                   conv_sm90_staged(memory, group / kChunkGroups, row, group % kChunkGroups * 8));
     vectors.exists[i] = vectors.exists[i] && mine;
   }
