@@ -106,8 +106,9 @@ Kernel sum_kernel() {
 Kernel transposed_kernel() {
   ExactNet net;
   const ValueId x = net.image("x", {1, 256, 64, 64});
-  net.output(
-      net.unary("relu", UnaryFn::kRelu, net.conv_transpose("up", x, 128, test::window2d(2, 0, 2))));
+  const ValueId up =
+      net.unary("relu", UnaryFn::kRelu, net.conv_transpose("up", x, 128, test::window2d(2, 0, 2)));
+  net.output(net.conv("next", up, 128, test::window2d(3, 1)));
   lower_precision(net.graph, DType::kFloat16, true);
   const Plan plan =
       make_plan(net.graph, cuda_device(90), {FusionLevel::kFull, false}, cuda::registry());
