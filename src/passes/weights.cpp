@@ -21,16 +21,11 @@ WeightMap::WeightMap(const Node& node, const Shape& weights) {
     rows_are_outputs_ = false;
   }
   if (const auto* gemm = node.as<Gemm>()) rows_are_outputs_ = gemm->trans_b;
+  rows_ = static_cast<std::size_t>(rows);
   rows_per_group_ = static_cast<std::size_t>(rows / group);
   columns_ = static_cast<std::size_t>(weights[1]);
   taps_ = 1;
   for (std::size_t i = 2; i < weights.size(); ++i) taps_ *= static_cast<std::size_t>(weights[i]);
-}
-
-WeightChannels WeightMap::operator()(std::size_t place) const {
-  const std::size_t row = place / (columns_ * taps_);
-  const std::size_t column = row / rows_per_group_ * columns_ + place / taps_ % columns_;
-  return rows_are_outputs_ ? WeightChannels{column, row} : WeightChannels{row, column};
 }
 
 std::optional<std::vector<double>> bias_of(const Graph& graph, const Node& node,

@@ -22,16 +22,29 @@ struct WeightChannels {
   std::size_t out = 0;
 };
 
-/// Finds the channels of each weight from its place in the tensor.
+/// Goes through weights in their order with the channels of each.
 ///   Conv           w [K, C/group, taps]: out = k, in = group(k) * C/group + i
 ///   ConvTranspose  w [C, K/group, taps]: in = c, out = group(c) * K/group + i
 ///   Gemm           b [C, K], or [K, C] transposed
 class WeightMap {
  public:
   WeightMap(const Node& node, const Shape& weights);
-  [[nodiscard]] WeightChannels operator()(std::size_t place) const;
+
+  /// Calls f(place, channels) for each weight.
+  template <class F>
+  void each(F&& f) const {
+    for (std::size_t row = 0, place = 0; row < rows_; ++row) {
+      for (std::size_t i = 0; i < columns_; ++i) {
+        const std::size_t column = row / rows_per_group_ * columns_ + i;
+        const WeightChannels at =
+            rows_are_outputs_ ? WeightChannels{column, row} : WeightChannels{row, column};
+        for (std::size_t tap = 0; tap < taps_; ++tap) f(place++, at);
+      }
+    }
+  }
 
  private:
+  std::size_t rows_;
   std::size_t rows_per_group_;
   std::size_t columns_;
   std::size_t taps_;
@@ -43,16 +56,17 @@ class WeightMap {
 std::optional<std::vector<double>> bias_of(const Graph& graph, const Node& node,
                                            std::int64_t channels);
 
-/// A copy of `weights` in which each is what `f(place, weight)`, computed in double, rounds to.
+/// A copy of `weights` in which each is what `f(channels, weight)`, computed in double, rounds to.
 template <class F>
-Tensor map_weights(const Tensor& weights, F&& f) {
-  Tensor mapped = weights.clone();
+Tensor map_weights(const Tensor& weights, const WeightMap& map, F&& f) {
+  Tensor mapped = Tensor::make(weights.dtype(), weights.shape());
   visit_storage(mapped.dtype(), [&](auto zero) {
     using T = decltype(zero);
-    const std::span<T> elements(mapped.as<T>(), static_cast<std::size_t>(mapped.count()));
-    for (std::size_t i = 0; i < elements.size(); ++i) {
-      elements[i] = convert<T>(f(i, convert<double>(elements[i])));
-    }
+    const T* from = weights.as<T>();
+    T* to = mapped.as<T>();
+    map.each([&](std::size_t place, WeightChannels at) {
+      to[place] = convert<T>(f(at, convert<double>(from[place])));
+    });
   });
   return mapped;
 }

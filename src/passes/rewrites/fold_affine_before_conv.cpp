@@ -41,8 +41,7 @@ struct FoldAffineBeforeConv {
     auto bias = bias_of(graph, node, outputs);
     if (affine->shifts() && !bias) return std::nullopt;
     Match match{id, producer, affine->x, {}, {}};
-    match.weights = map_weights(*weights.constant, [&](std::size_t place, double weight) {
-      const WeightChannels at = channels(place);
+    match.weights = map_weights(*weights.constant, channels, [&](WeightChannels at, double weight) {
       if (affine->shifts()) (*bias)[at.out] += alpha * weight * affine->shift[at.in];
       return weight * affine->scale[at.in];
     });

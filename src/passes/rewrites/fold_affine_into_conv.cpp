@@ -34,9 +34,9 @@ struct FoldAffineIntoConv {
       const Value& weights = graph.value(node.input(1));
       if (!weights.is_constant()) return std::nullopt;
       const WeightMap channels(node, weights.shape);
-      match.weights = map_weights(*weights.constant, [&](std::size_t place, double weight) {
-        return weight * scale[channels(place).out];
-      });
+      match.weights =
+          map_weights(*weights.constant, channels,
+                      [&](WeightChannels at, double weight) { return weight * scale[at.out]; });
       if (!all_finite(*match.weights)) return std::nullopt;
     }
     auto bias = bias_of(graph, node, std::ssize(scale));
