@@ -43,8 +43,8 @@ struct Format {
     if (magnitude > kInfinity) return NAN;
     if (magnitude == kInfinity) return std::bit_cast<double>(sign | kBinary64Infinity);
     if (magnitude < 1ULL << kMantissaBits) {
-      constexpr double kSmallest = std::bit_cast<double>(
-          static_cast<std::uint64_t>(1023 - kBias + 1 - kMantissaBits) << 52);
+      constexpr double kSmallest =
+          std::bit_cast<double>(static_cast<std::uint64_t>(1023 - kBias + 1 - kMantissaBits) << 52);
       return std::copysign(static_cast<double>(magnitude) * kSmallest, sign != 0 ? -1.0 : 1.0);
     }
     return std::bit_cast<double>(sign | ((magnitude << kShift) + kRebias));

@@ -58,6 +58,6 @@ struct Epilogue1 {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-chain_sm90_2186697e8104fcc7(const __grid_constant__ ChainSm90Parameters p) {
-  chain_sm90<ChainSm90Tile<half, 2, 1, false, ChainSm90Stage<208, 4, ChainOperand::kNone, Epilogue0>, ChainSm90Stage<208, 4, ChainOperand::kNone, Epilogue1>>, half, Store::kVector>(p);
+chain_sm90_dd982145ccca403e(const __grid_constant__ ChainSm90Parameters p) {
+  chain_sm90<ChainSm90Tile<half, 2, 1, true, ChainSm90Stage<208, 4, ChainOperand::kNone, Epilogue0>, ChainSm90Stage<208, 4, ChainOperand::kNone, Epilogue1>>, half, Store::kVector>(p);
 }

@@ -58,6 +58,6 @@ struct Epilogue1 {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(384, 1)
-chain_sm90_97095efb5c60c631(const __grid_constant__ ChainSm90Parameters p) {
-  chain_sm90<ChainSm90Tile<half, 2, 1, false, ChainSm90Stage<128, 1, ChainOperand::kNone, Epilogue0>, ChainSm90Stage<128, 2, ChainOperand::kNone, Epilogue1>>, half, Store::kEach>(p);
+chain_sm90_4dd8dac5b4989061(const __grid_constant__ ChainSm90Parameters p) {
+  chain_sm90<ChainSm90Tile<half, 1, 2, false, ChainSm90Stage<128, 1, ChainOperand::kNone, Epilogue0>, ChainSm90Stage<128, 2, ChainOperand::kNone, Epilogue1>>, half, Store::kEach>(p);
 }

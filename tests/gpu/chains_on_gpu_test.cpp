@@ -23,11 +23,17 @@ Registry only(std::string_view chains) {
   return registry;
 }
 
-/// Runs 2,000 chains of a type; sizes are parameters, so few sources are compiled.
-void check_many(DType dtype, Precision precision, std::string_view family) {
-  constexpr std::size_t kMostSources = 60;
-  constexpr int kChains = 2000;
-  constexpr unsigned kMostSeeds = 20 * kChains;
+/// How many chains, out of how many sources; of a GPU with so many multiprocessors that each has
+/// several tiles (0: as many as there are).
+struct Amount {
+  int chains = 2000;
+  std::size_t sources = 60;
+  int units = 0;
+};
+
+void check_many(DType dtype, Precision precision, std::string_view family,
+                const Amount& amount = {}) {
+  const unsigned most_seeds = 20 * static_cast<unsigned>(amount.chains);
   Options options;
   options.device = "cuda";
   options.precision = precision;
@@ -35,9 +41,10 @@ void check_many(DType dtype, Precision precision, std::string_view family) {
   machine.registry = only(family);
   machine.alternatives.clear();
   machine.name.clear();
+  if (amount.units > 0) machine.device.units = amount.units;
   std::set<std::string> sources;
   int run_so_far = 0;
-  for (unsigned seed = 1; seed <= kMostSeeds && run_so_far < kChains; ++seed) {
+  for (unsigned seed = 1; seed <= most_seeds && run_so_far < amount.chains; ++seed) {
     cuda::testing::RandomChain chain(seed, dtype);
     Graph graph = chain.net.graph;
     if (dtype != DType::kFloat32) lower_precision(graph, dtype, true);
@@ -51,7 +58,7 @@ void check_many(DType dtype, Precision precision, std::string_view family) {
       joined = true;
       all.insert(cuda::builder(family)(plan, kernel).source);
     }
-    if (!joined || all.size() > kMostSources) continue;
+    if (!joined || all.size() > amount.sources) continue;
     sources = std::move(all);
     ++run_so_far;
     const std::vector<Tensor> inputs = chain.net.exact_inputs();
@@ -61,7 +68,7 @@ void check_many(DType dtype, Precision precision, std::string_view family) {
     for (std::int64_t i = 0; i < want.count(); ++i)
       ASSERT_EQ(have.as<float>()[i], want.as<float>()[i]) << "seed " << seed << ", element " << i;
   }
-  EXPECT_EQ(run_so_far, kChains) << sources.size() << " sources";
+  EXPECT_EQ(run_so_far, amount.chains) << sources.size() << " sources";
 }
 
 TEST(ChainsOnGpu, OfHalfPrecision) {
@@ -70,6 +77,16 @@ TEST(ChainsOnGpu, OfHalfPrecision) {
   options.device = "cuda";
   const bool mma = select_machine(options).device.sm >= 80;
   check_many(DType::kFloat16, Precision::kFp16, mma ? "chain_sm80" : "chain_portable");
+}
+
+TEST(ChainsOnGpu, OfWarpgroups) {
+  BRAZE_NEEDS_GPU();
+  Options options;
+  options.device = "cuda";
+  if (select_machine(options).device.sm < 90) GTEST_SKIP() << "no wgmma before sm_90";
+  // The size of a tile is part of its source.
+  check_many(DType::kFloat16, Precision::kFp16, "chain_sm90",
+             {.chains = 40, .sources = 40, .units = 1});
 }
 
 TEST(ChainsOnGpu, OfFloats) {

@@ -347,6 +347,28 @@ TEST(ChainSm90, OperandsInEveryOrderOfTeams) {
   }
 }
 
+TEST(ChainSm90, ResultsOverWhatTheyAreMadeOf) {
+  BRAZE_NEEDS_EMULATOR();
+  // Several tiles for each team; pixels with gaps between rows and without.
+  const std::vector<Layer> pointwise = {{64}, {64, window2d(1)}};
+  const std::vector<Layer> halo = {{64}, {40, window2d(3, 1)}};
+  for (const auto& [teams, warpgroups] : {std::pair{2, 1}, {3, 1}, {1, 2}}) {
+    for (const auto& layers : {pointwise, halo}) {
+      SCOPED_TRACE(::testing::Message() << teams << " " << warpgroups);
+      const Chain chain{.x = {2, 64, 31, 40},
+                        .layers = layers,
+                        .seed = static_cast<unsigned>(10 * teams + warpgroups),
+                        .units = 1};
+      const Planned planned(chain);
+      const chain90::Storage storage = chain90::storage_of(planned.problem, chain.dtype);
+      check(chain, 1, [&, t = teams, w = warpgroups](const Tile& tile) {
+        const chain90::Geometry g = chain90::geometry(planned.problem, storage, tile);
+        return tile.teams == t && tile.warpgroups == w && g.overwrites && g.tiles > 2 * t;
+      });
+    }
+  }
+}
+
 TEST(ChainSm90, TurnsWhereTheInputHasFewPlaces) {
   BRAZE_NEEDS_EMULATOR();
   // A team's products begin before all of its input is there, while others wait for their turn.

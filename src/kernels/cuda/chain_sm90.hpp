@@ -29,6 +29,7 @@ struct Tile {
 struct Storage {
   std::array<const ChainOperand*, device::kMostChainStages> held{};
   bool by_tma = false;
+  bool staged = false;  // the last result leaves by way of shared memory, by TMA or copied
   [[nodiscard]] bool loads(std::size_t stage) const {
     return held[stage] != nullptr && held[stage]->source.of != ChainSource::Of::kStage;
   }
@@ -56,6 +57,8 @@ struct Geometry {
   int input_slots = 0;                   // of a team
   int steps = 0, weight_slots = 0;
   int team_bytes = 0, staged = 0, staged_bytes = 0, staged_buffers = 0;
+  int staged_beyond = 0;    // in pixels, the place of what is none
+  bool overwrites = false;  // the last result takes the place of what it is made of
   int shared_bytes = 0;
 
   [[nodiscard]] bool possible() const { return shared_bytes > 0; }

@@ -224,6 +224,9 @@ class Builder {
     p.team_bytes = g_.team_bytes;
     p.staged = g_.staged, p.staged_bytes = g_.staged_bytes;
     p.staged_buffers = g_.staged_buffers;
+    p.staged_beyond = g_.staged_beyond;
+    p.columns_inverse = (1 << 20) / tile_.columns + 1;
+    p.overwrites = g_.overwrites;
   }
 
   void set_stage(device::ChainSm90StageParameters& p, std::size_t i) const {
@@ -239,6 +242,8 @@ class Builder {
     p.runs_inverse = (1 << 20) / p.runs + 1;
     p.height = to_int(stage.out[0]), p.width = to_int(stage.out[1]);
     p.top = s.top, p.left = s.left;
+    const int steps = s.planes * to_int(stage.taps());
+    p.lead = tile_.resident ? steps : std::clamp(g_.weight_slots / 2, 1, steps);
     p.to = s.to, p.to_plane = s.to_plane;
     if (i > 0) p.from = g_.stages[i - 1].to, p.from_plane = g_.stages[i - 1].to_plane;
     if (i + 1 < problem_.stages.size()) {

@@ -12,6 +12,7 @@ namespace {
 constexpr int kRow = 128;  // bytes of a pixel in a plane
 constexpr int kBudget = 227 * 1024;
 constexpr int kMostPixels = 256;  // columns of a product
+constexpr int kMostSlots = 12;    // for weights that do not stay
 
 int to_int(std::int64_t n) { return static_cast<int>(n); }
 int round_up(int n, int unit) { return (n + unit - 1) / unit * unit; }
@@ -88,6 +89,26 @@ bool set_stages(Geometry& g, const ChainProblem& problem, const Tile& tile) {
          g.stages.back().rows <= 256 && g.stages.back().columns <= 256;
 }
 
+/// May the last result be written over what it is made of, when its products are done?
+bool may_overwrite(const ChainProblem& problem, const Storage& storage) {
+  if (!storage.staged || problem.last().outputs > 64 || storage.held[problem.stages.size() - 1] ||
+      problem.last().kind == StageKind::kDepthwise)
+    return false;
+  // What is loaded to a result's place would come before the place is free.
+  for (std::size_t i = 0; i + 1 < problem.stages.size(); ++i) {
+    if (storage.loads(i)) return false;
+  }
+  return true;
+}
+
+/// Bytes of 64 channels of the last result on their way to memory.
+int staged_bytes(const Geometry& g, const Tile& tile) {
+  const StageTile& last = g.stages.back();
+  const bool gaps =
+      last.pitch != last.columns || tile.warpgroups * last.pixels > last.rows * last.pitch;
+  return round_up((last.rows * last.columns + (gaps ? 8 : 0)) * kRow, 1024);
+}
+
 /// Places of the results between stages in a team's memory; results that nobody reads any more
 /// give theirs.
 void place_results(Geometry& g, const ChainProblem& problem, const Storage& storage,
@@ -103,7 +124,11 @@ void place_results(Geometry& g, const ChainProblem& problem, const Storage& stor
         std::max({tile.warpgroups * s.pixels, storage.loads(i) ? s.rows * s.pitch : 0,
                   read_end(problem.stages[i + 1], g.stages[i + 1], tile.warpgroups, s.pitch)});
     s.to_plane = round_up(pixels * kRow, 1024);
-    const int bytes = s.to_plane * s.blocks;
+    int bytes = s.to_plane * s.blocks;
+    if (g.overwrites && i + 2 == g.stages.size()) {
+      g.staged_beyond = bytes / kRow;
+      bytes += 8 * kRow;
+    }
     const auto is_free = [&](int begin) {
       return std::ranges::none_of(placed, [&](const Placed& other) {
         return other.last_reader >= i && begin < other.end && other.begin < begin + bytes;
@@ -122,13 +147,10 @@ void place_results(Geometry& g, const ChainProblem& problem, const Storage& stor
 /// Shared memory: what must be, then what makes it faster.
 void set_shared(Geometry& g, const Storage& storage, const Tile& tile) {
   const StageTile& last = g.stages.back();
-  if (storage.by_tma) {
-    const bool gaps =
-        last.pitch != last.columns || tile.warpgroups * last.pixels > last.rows * last.pitch;
-    g.staged = g.team_bytes;
-    g.staged_bytes = round_up((last.rows * last.columns + (gaps ? 8 : 0)) * kRow, 1024);
+  if (storage.staged) {
+    g.staged = g.overwrites ? g.stages[g.stages.size() - 2].to : g.team_bytes;
     g.staged_buffers = 1;
-    g.team_bytes += g.staged_bytes;
+    if (!g.overwrites) g.team_bytes += g.staged_bytes;
   }
   const StageTile& first = g.stages.front();
   const bool whole = first.filters == 0 && first.blocks > 1;  // each block reads all planes
@@ -155,7 +177,7 @@ void set_shared(Geometry& g, const Storage& storage, const Tile& tile) {
     ++g.staged_buffers;
     g.team_bytes += g.staged_bytes;
   }
-  while (!tile.resident && g.weight_slots < std::min(g.steps, 8) &&
+  while (!tile.resident && g.weight_slots < std::min(g.steps, kMostSlots) &&
          bytes() + device::kChainWeights <= kBudget)
     ++g.weight_slots;
   g.shared_bytes = bytes();
@@ -166,6 +188,8 @@ void set_shared(Geometry& g, const Storage& storage, const Tile& tile) {
 Storage storage_of(const ChainProblem& problem, DType result) {
   Storage storage;
   storage.by_tma = result == problem.dtype && problem.last().outputs % 8 == 0;
+  storage.staged =
+      storage.by_tma || (result == problem.dtype && problem.last().kind != StageKind::kDepthwise);
   for (std::size_t i = 0; i < problem.stages.size(); ++i) {
     const bool has_place = i + 1 < problem.stages.size() || storage.by_tma;
     for (const ChainOperand& operand : problem.stages[i].operands) {
@@ -177,9 +201,15 @@ Storage storage_of(const ChainProblem& problem, DType result) {
   return storage;
 }
 
-Geometry geometry(const ChainProblem& problem, const Storage& storage, const Tile& tile) {
+namespace {
+
+Geometry geometry(const ChainProblem& problem, const Storage& storage, const Tile& tile,
+                  bool overwrites) {
   Geometry g;
   if (!set_stages(g, problem, tile)) return g;
+  g.overwrites = overwrites;
+  g.staged_beyond = g.stages.back().rows * g.stages.back().columns;
+  if (storage.staged) g.staged_bytes = staged_bytes(g, tile);
   const ChainStage& last = problem.last();
   g.tiles = problem.batch * ceil_div(last.out[0], tile.rows) * ceil_div(last.out[1], tile.columns);
   g.phase_bytes = round_up(g.phase_rows * g.phase_pitch * kRow, 1024);
@@ -192,6 +222,17 @@ Geometry geometry(const ChainProblem& problem, const Storage& storage, const Til
   if (device::kChainBarriers + tile.teams * g.input_slots * g.plane_bytes + past > g.shared_bytes)
     g.shared_bytes = 0;
   return g;
+}
+
+}  // namespace
+
+Geometry geometry(const ChainProblem& problem, const Storage& storage, const Tile& tile) {
+  const Geometry apart = geometry(problem, storage, tile, false);
+  const bool is_ample = apart.possible() && (tile.resident || tile.teams * tile.warpgroups == 1 ||
+                                             apart.weight_slots >= std::min(apart.steps, 8));
+  if (is_ample || !may_overwrite(problem, storage)) return apart;
+  const Geometry shared = geometry(problem, storage, tile, true);
+  return shared.possible() ? shared : apart;
 }
 
 bool is_adjacent(const ChainStage& stage) {
@@ -234,14 +275,14 @@ double depthwise_instructions(const ChainStage& stage, const StageTile& s, const
 //   what cannot overlap with them before the first and behind the last one;
 //   the epilogue, by pixel: more for an operand in shared memory, far more for others, which are
 //   read from memory one by one (known of two chains). It is bound by how many instructions an SM
-//   issues, so the warpgroups of a team take longer; less so where there are several blocks, in
-//   which some multiply meanwhile.
+//   issues, so it takes longer where all are in it at the same time; not where others multiply
+//   meanwhile: those who take turns, or follow one another, or have several blocks.
 // Where the input's next tile has no place yet, it is waited for. A round is the longest of that
 // and, of all teams together, products, instructions of epilogues, and bytes. DRAM is left out.
 double time_us(const ChainProblem& problem, const Storage& storage, const Tile& tile,
                const Geometry& g, const Device& device) {
   constexpr double kStart = 1930, kProducts = 0.838, kStep = 160, kBlock = 447, kIssued = 266;
-  constexpr double kPixel = 2.27, kHeld = 3.62, kInMemory = 45, kStoredEach = 10;
+  constexpr double kPixel = 2.27, kHeld = 3.62, kInMemory = 45, kStoredEach = 10, kCopiedEach = 2;
   constexpr double kShareOne = 1.67, kShareMany = 0.817;
   constexpr double kCache = 0.824, kWeights = 1.505, kWait = 300;
   const double clock = device.flops_fp16 / (device.units * 4096.0);  // Hz
@@ -249,6 +290,8 @@ double time_us(const ChainProblem& problem, const Storage& storage, const Tile& 
   const double rounds = std::ceil(static_cast<double>(g.tiles) / (blocks * tile.teams));
   const double part = device.cache_bandwidth / clock / blocks;  // bytes a cycle
   const double weights = device::kChainWeights / (kWeights * part);
+  // Are all in their epilogues at the same time? Else others multiply meanwhile.
+  const bool is_alone = tile.warpgroups == 1 && (tile.teams == 1 || !tile.resident);
   double team = 0, behind = 0;         // of a tile: all stages, and those but the first
   double products = 0, epilogues = 0;  // likewise, of tensor cores and of instructions
   double loaded = 0;                   // bytes of operands, and of results on the way
@@ -284,8 +327,10 @@ double time_us(const ChainProblem& problem, const Storage& storage, const Tile& 
     const bool holds = storage.held[i] != nullptr;
     double pixel = kPixel + (holds ? kHeld : 0);
     pixel += kInMemory * (static_cast<double>(stage.operands.size()) - (holds ? 1 : 0));
-    if (i + 1 == g.stages.size() && !storage.by_tma) pixel += kStoredEach;
-    const double share = std::max(1.0, (s.blocks > 1 ? kShareMany : kShareOne) * tile.warpgroups);
+    if (i + 1 == g.stages.size() && !storage.by_tma)
+      pixel += storage.staged ? kCopiedEach : kStoredEach;
+    const double one = s.blocks > 1 ? kShareMany : is_alone ? kShareOne : 1;
+    const double share = std::max(1.0, one * tile.warpgroups);
     const double all =
         s.blocks * (kBlock + steps * (tile.resident ? step : with_weights) + share * pixel * n);
     team += all;

@@ -141,8 +141,40 @@ __device__ __forceinline__ void chain_ask_ahead(const ChainSm90Parameters& p,
   }
 }
 
-/// acc = the sum of stage i for 64 output channels.
+/// Do warpgroups of a team wait for the last one before they write 64 channels of stage i?
+template <class Tile, int i, Store kStore>
+__device__ __forceinline__ bool chain_changes_place(int block) {
+  return i == Tile::kStages - 1 ? kStore == Store::kVector || block == 0 : i == 0 && block == 0;
+}
+
+/// Does one warpgroup follow another here? Those of a team are together when a stage begins, teams
+/// when the kernel does.
 template <class Tile, int i>
+__device__ __forceinline__ bool chain_is_begin(const ChainSm90Team<Tile>& team, int block) {
+  return block == 0 && (Tile::kFollow || (Tile::kStagger && i == 0 && team.round == 0));
+}
+
+/// Before the products of a stage: one warpgroup follows the other, so that the epilogue of one is
+/// done while the other multiplies. Where the first stage and the last one write, all must
+/// have read what was there: the last warpgroup says so.
+template <class Tile, int i, Store kStore>
+__device__ __forceinline__ void chain_follow(const ChainSm90Parameters& p,
+                                             const ChainSm90Team<Tile>& team, int block) {
+  constexpr bool kLast = i == Tile::kStages - 1;
+  if constexpr (Tile::kFollow) {
+    if (team.leads() && !Tile::kLoadsLast && (kLast || p.overwrites != 0)) {
+      if (kLast && p.staged_buffers > 1)
+        bulk_store_wait_read<1>();
+      else
+        bulk_store_wait_read<0>();
+    }
+  }
+  if (chain_is_begin<Tile, i>(team, block)) team.follow();
+  if (Tile::kFollow && chain_changes_place<Tile, i, kStore>(block)) team.give_place();
+}
+
+/// acc = the sum of stage i for 64 output channels.
+template <class Tile, int i, Store kStore>
 __device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage<i>::kRegisters],
                                                const ChainSm90Parameters& p,
                                                const ChainSm90Memory& memory,
@@ -160,7 +192,9 @@ __device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage
   BRAZE_UNROLL
   for (int r = 0; r < Stage::kRegisters; ++r) acc[r] = 0;
   wgmma_registers(acc);
+  chain_follow<Tile, i, kStore>(p, team, block);
   team.take_turn();
+  int until_lead = chain_is_begin<Tile, i>(team, block) && team.is_followed() ? s.lead : 0;
 #pragma unroll 1
   for (int plane = 0; plane < s.planes; ++plane) {
     const u64 pixels =
@@ -178,6 +212,9 @@ __device__ __forceinline__ void chain_multiply(float (&acc)[Tile::template Stage
       for (int k = 0; k < Stage::kSlices; ++k)
         wgmma<typename Tile::Element>(acc, a + 2 * k, b + 2 * k, true);
       wgmma_commit();
+      if constexpr (Tile::kFollow || (Tile::kStagger && i == 0)) {
+        if (until_lead > 0 && --until_lead == 0) team.lead();
+      }
       tap_at = static_cast<u32>(s.tap_at[tap < s.taps ? tap : 0]);
       if constexpr (!Tile::kResident) {
         wgmma_wait<1>();
@@ -216,6 +253,7 @@ __device__ __forceinline__ void chain_stages(const ChainSm90Parameters& p,
   const ChainSm90StageParameters& s = p.stage[kLast ? kMostChainStages - 1 : i];
   if constexpr (Tile::template Stage<i>::kDepthwise) {
     chain_ask_ahead<Tile, i>(p, memory, team, 0);
+    if constexpr (i == 0) chain_take_place<kStore>(p, team);
     chain_depthwise<Tile, i, Result, kStore>(p, memory, team);
   } else {
     if constexpr (kLoads) {
@@ -224,15 +262,22 @@ __device__ __forceinline__ void chain_stages(const ChainSm90Parameters& p,
     for (int block = 0; block < s.blocks; ++block) {
       const ChainSm90Part<Tile, i> part(s, team, block);
       float acc[Tile::template Stage<i>::kRegisters];
-      chain_multiply<Tile, i>(acc, p, memory, team, block);
+      chain_multiply<Tile, i, kStore>(acc, p, memory, team, block);
       if constexpr (kLoads) {
         if (block == 0) barrier_wait(memory.loaded + team.team * kChainLoaded + i, team.round & 1u);
+      }
+      if constexpr (Tile::kFollow) {
+        if (chain_changes_place<Tile, i, kStore>(block)) team.take_place();
+      } else if constexpr (i == 0) {
+        if (block == 0) chain_take_place<kStore>(p, team);
       }
       const unsigned char* const kept = team.buffers + s.held + block * s.held_plane;
       if constexpr (!kLast)
         chain_keep<Tile, i>(part, acc, team.buffers + s.to + block * s.to_plane, kept);
       else if constexpr (kStore == Store::kVector)
         chain_store_tile<Tile, i>(p, memory, team, part, acc, kept, block);
+      else if constexpr (kIsSame<Result, typename Tile::Element>)
+        chain_copy_tile<Tile, i>(p, team, part, acc, kept, block);
       else
         chain_store_each<Tile, i, Result>(p, part, acc, kept);
     }
@@ -271,6 +316,10 @@ __device__ __forceinline__ void chain_compute(const ChainSm90Parameters& p,
       chain_tile<Tile, Result, kStore>(p, memory, team);
       team.input.skip(planes, p.input_slots);
     } else if constexpr (!Tile::kResident) {
+      if (Tile::kStagger && team.round == 0) {
+        team.follow();
+        if (team.is_followed()) team.lead();
+      }
       for (int step = 0; step < p.steps; ++step) team.pass_weights(p, memory);
     } else if constexpr (Tile::kTurns) {
       for (int turn = 0; turn < p.turns; ++turn) team.take_turn(), team.pass_turn();

@@ -124,7 +124,7 @@ __device__ __forceinline__ void chain_depthwise(const ChainSm90Parameters& p,
       from = team.slots.planes + input.stage * p.plane_bytes;
       barrier_wait(team.slots.full + input.stage, input.parity);
     }
-    if constexpr (kStaged) to = chain_place<Tile>(p, memory, team);
+    if constexpr (kStaged) to = chain_place<Tile, true>(p, memory, team);
     chain_depthwise_plane<Tile, i, Result, kLast && !kStaged>(p, s, team, plane, from, to, filter);
     __syncwarp();
     if constexpr (i == 0) {
@@ -136,7 +136,7 @@ __device__ __forceinline__ void chain_depthwise(const ChainSm90Parameters& p,
       if constexpr (!Tile::kResident) conv_sm90_release(memory.weights_empty + team.weights.stage);
       team.weights.next(p.weight_slots);
     }
-    if constexpr (kStaged) chain_send<Tile>(p, team, to, plane, s);
+    if constexpr (kStaged) chain_send<Tile, true>(p, team, to, plane, s);
   }
 }
 

@@ -173,8 +173,19 @@ __device__ __forceinline__ void chain_store_kept(const ChainSm90Parameters& p,
   }
 }
 
-/// Where 64 channels of the last stage's tile are written, when that place is free.
-template <class Tile>
+/// Before a tile's first result is written by all of a team: the tile before has left, whose place
+/// it may be, and what it was made of has been read.
+template <Store kStore, class Tile>
+__device__ __forceinline__ void chain_take_place(const ChainSm90Parameters& p,
+                                                 const ChainSm90Team<Tile>& team) {
+  if (!Tile::kFollow && p.overwrites == 0) return;
+  if (kStore == Store::kVector && team.leads()) bulk_store_wait_read<0>();
+  team.sync();
+}
+
+/// Where 64 channels of the last stage's tile are written, when that place is free. kTogether: by
+/// all threads of the team at the same time.
+template <class Tile, bool kTogether>
 __device__ __forceinline__ unsigned char* chain_place(const ChainSm90Parameters& p,
                                                       const ChainSm90Memory& memory,
                                                       const ChainSm90Team<Tile>& team) {
@@ -182,22 +193,26 @@ __device__ __forceinline__ unsigned char* chain_place(const ChainSm90Parameters&
     barrier_wait(
         memory.loaded + team.team * kChainLoaded + kMostChainStages - 1 + team.staged.stage,
         team.staged.parity);
-  } else if (p.staged_buffers == 1) {
-    if (team.leads()) bulk_store_wait_read<0>();
-    team.sync();
+  } else if constexpr (kTogether) {
+    if (p.staged_buffers == 1) {
+      if (team.leads()) bulk_store_wait_read<0>();
+      team.sync();
+    }
   }
   return team.buffers + p.staged + team.staged.stage * p.staged_bytes;
 }
 /// When the team has written them: to memory by TMA.
-template <class Tile>
+template <class Tile, bool kTogether>
 __device__ __forceinline__ void chain_send(const ChainSm90Parameters& p, ChainSm90Team<Tile>& team,
                                            const unsigned char* from, int block,
                                            const ChainSm90StageParameters& s) {
   async_fence();
-  if constexpr (!Tile::kLoadsLast) {
-    if (p.staged_buffers > 1 && team.leads()) bulk_store_wait_read<0>();
+  if constexpr (kTogether) {
+    if (!Tile::kLoadsLast && p.staged_buffers > 1 && team.leads()) bulk_store_wait_read<0>();
+    team.sync();
+  } else {
+    team.has_written();
   }
-  team.sync();
   if (team.leads()) {
     tma_store_4d(&p.output, from, block * 64, team.at.x - s.left, team.at.y - s.top, team.at.n);
     bulk_store_commit();
@@ -205,26 +220,66 @@ __device__ __forceinline__ void chain_send(const ChainSm90Parameters& p, ChainSm
   team.staged.next(p.staged_buffers);
 }
 
-/// The last stage: 64 channels of its tile to memory by TMA. Where pixels lie with gaps, those that
-/// are none go behind the tile.
+/// The last stage: 64 channels of its tile to shared memory, row after row. Where pixels lie with
+/// gaps, those that are none go beyond. Over what it is made of it may be written by one warpgroup
+/// after another: pixel n goes to place n or before, where those behind do not read any more.
+template <class Tile, int i>
+__device__ __forceinline__ void chain_stage_tile(
+    const ChainSm90Parameters& p, const ChainSm90Part<Tile, i>& part,
+    const float (&acc)[Tile::template Stage<i>::kRegisters], unsigned char* to,
+    const unsigned char* kept) {
+  const ChainSm90StageParameters& s = part.s;
+  BRAZE_UNROLL
+  for (int j = 0; j < Tile::template Stage<i>::kPixels / 16; ++j) {
+    int pixel = part.address_pixel(j);
+    const int r = part.row(pixel), c = pixel - r * s.pitch;
+    pixel = part.in_tile(r, c) ? r * s.columns + c : p.staged_beyond + pixel % 8;
+    chain_write<Tile, i>(part, acc, to + part.unit(pixel), kept, j);
+  }
+}
+/// Then to memory by TMA.
 template <class Tile, int i>
 __device__ __forceinline__ void chain_store_tile(
     const ChainSm90Parameters& p, const ChainSm90Memory& memory, ChainSm90Team<Tile>& team,
     const ChainSm90Part<Tile, i>& part, const float (&acc)[Tile::template Stage<i>::kRegisters],
     const unsigned char* kept, int block) {
+  unsigned char* const to = chain_place<Tile, !Tile::kFollow>(p, memory, team);
+  team.write_after();
+  chain_stage_tile<Tile, i>(p, part, acc, to, kept);
+  chain_send<Tile, !Tile::kFollow>(p, team, to, block, part.s);
+}
+/// Or by a loop, one by one: unrolled, as sums lie in registers, that would be far more
+/// instructions than a multiprocessor keeps.
+template <class Tile, int i>
+__device__ __forceinline__ void chain_copy_tile(
+    const ChainSm90Parameters& p, const ChainSm90Team<Tile>& team,
+    const ChainSm90Part<Tile, i>& part, const float (&acc)[Tile::template Stage<i>::kRegisters],
+    const unsigned char* kept, int block) {
+  using T = typename Tile::Element;
   const ChainSm90StageParameters& s = part.s;
-  unsigned char* const to = chain_place<Tile>(p, memory, team);
-  BRAZE_UNROLL
-  for (int j = 0; j < Tile::template Stage<i>::kPixels / 16; ++j) {
-    int pixel = part.address_pixel(j);
-    const int r = part.row(pixel), c = pixel - r * s.pitch;
-    pixel = part.in_tile(r, c) ? r * s.columns + c : s.rows * s.columns + pixel % 8;
-    chain_write<Tile, i>(part, acc, to + part.unit(pixel), kept, j);
+  unsigned char* const from = team.buffers + p.staged;
+  team.sync();  // what was there has been copied
+  chain_stage_tile<Tile, i>(p, part, acc, from, kept);
+  team.sync();
+  const int thread = static_cast<int>(threadIdx.x) % Tile::kTeamThreads;
+#pragma unroll 1
+  for (int chunk = 0; chunk < 8 && block * 64 + chunk * 8 < s.channels; ++chunk) {
+    const int channel = block * 64 + chunk * 8;
+#pragma unroll 1
+    for (int pixel = thread; pixel < s.rows * s.columns; pixel += Tile::kTeamThreads) {
+      const int r = pixel * p.columns_inverse >> 20, c = pixel - r * s.columns;
+      if (!part.in_image(r, c)) continue;
+      float v[8];
+      load_vector<T, 8>(
+          v, reinterpret_cast<const T*>(from + pixel * 128 + ((chunk ^ (pixel & 7)) << 4)));
+      store_result<T, Store::kEach, 8>(
+          v, p.y,
+          {part.n, (part.y + r) * s.width + part.x + c, channel, s.channels - channel, nullptr});
+    }
   }
-  chain_send<Tile>(p, team, to, block, s);
 }
 
-/// The last stage, where it is stored one by one.
+/// The last stage, where it is stored one by one from registers: in another type.
 template <class Tile, int i, class Result>
 __device__ __forceinline__ void chain_store_each(
     const ChainSm90Parameters& p, const ChainSm90Part<Tile, i>& part,

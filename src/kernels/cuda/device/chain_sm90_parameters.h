@@ -31,6 +31,7 @@ struct ChainSm90StageParameters {
   int height, width;           // of an image of its result
   int top, left;               // rows and columns of its tile before the last stage's
   int zeros;                   // beyond the image its result is read, as zeros
+  int lead;                    // steps that a warpgroup is ahead of the next one of its team
   int from, from_plane;        // bytes: where it reads in the team's buffers (but the first stage)
   int to, to_plane;            // where it writes (but the last)
   int held, held_plane;        // where an operand from a stage lies in the team's buffers
@@ -56,6 +57,9 @@ struct ChainSm90Parameters {
   int steps, weight_slots;
   int turns;  // of a team and a tile: products of 64 channels
   int team_bytes, staged, staged_bytes, staged_buffers;  // of a team's memory; the last result's
+  int staged_beyond;                                     // the place, in pixels, of what is none
+  int columns_inverse;  // (n * columns_inverse) >> 20 = n / the last stage's columns
+  int overwrites;       // the last result's place is that of what it is made of
 };
 
 }  // namespace braze::device

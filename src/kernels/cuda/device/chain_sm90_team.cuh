@@ -29,6 +29,11 @@ struct ChainSm90Stored : Stage {
   static constexpr Store kStored = kStore;
 };
 
+template <class A, class B>
+inline constexpr bool kIsSame = false;
+template <class A>
+inline constexpr bool kIsSame<A, A> = true;
+
 template <int i, class First, class... Rest>
 struct NthOf {
   using Type = typename NthOf<i - 1, Rest...>::Type;
@@ -49,6 +54,10 @@ struct ChainSm90Tile {
   static constexpr int kWarpgroups = kTeams * kTeamWarpgroups, kTeamThreads = 128 * kTeamWarpgroups;
   // Weights that come again are waited for by all teams at once: no turns.
   static constexpr bool kResident = kWeightsStay, kTurns = kResident && kTeams > 1;
+  // Warpgroups of one team multiply one after another; teams without turns begin so.
+  static constexpr bool kFollow = kTeamWarpgroups > 1;
+  static constexpr bool kStagger = kTeams > 1 && !kTurns && !Stage<0>::kDepthwise;
+  static_assert(kTeams == 1 || kTeamWarpgroups == 1, "several teams, or several warpgroups");
   static constexpr bool kLoadsLast = Stage<kStages - 1>::kOperand == ChainOperand::kLoaded;
   static constexpr bool kLoads = ((Stages::kOperand == ChainOperand::kLoaded) || ...);
   // Of two and three warpgroups, and one more.
@@ -125,7 +134,46 @@ struct ChainSm90Team {
   __device__ __forceinline__ void sync() const {
     bar_sync(1 + static_cast<u32>(team), Tile::kTeamThreads);
   }
-  __device__ __forceinline__ bool leads() const { return threadIdx.x % Tile::kTeamThreads == 0; }
+  /// The thread that asks for operands and sends results: of the last warpgroup.
+  __device__ __forceinline__ bool leads() const {
+    return threadIdx.x % Tile::kTeamThreads == Tile::kTeamThreads - 128;
+  }
+  __device__ __forceinline__ bool is_last() const { return warpgroup == Tile::kTeamWarpgroups - 1; }
+  __device__ __forceinline__ void sync_warpgroup() const {
+    bar_sync(9 + static_cast<u32>(team), 128);
+  }
+  // Between warpgroups that take no turns.
+  /// Waits until the warpgroup before, of the team or of the team before, is some steps ahead; lets
+  /// the next one follow.
+  __device__ __forceinline__ void follow() const {
+    if (team + warpgroup > 0) bar_sync(3 + static_cast<u32>(team + warpgroup), 256);
+  }
+  __device__ __forceinline__ bool is_followed() const {
+    return team + warpgroup < Tile::kWarpgroups - 1;
+  }
+  __device__ __forceinline__ void lead() const {
+    bar_arrive(4 + static_cast<u32>(team + warpgroup), 256);
+  }
+  /// The last warpgroup is done with what was before, also its leading thread: others may write
+  /// over it.
+  __device__ __forceinline__ void give_place() const {
+    if (!Tile::kFollow || !is_last()) return;
+    sync_warpgroup();
+    bar_arrive(6, Tile::kTeamThreads);
+  }
+  __device__ __forceinline__ void take_place() const {
+    if (Tile::kFollow && !is_last()) bar_sync(6, Tile::kTeamThreads);
+  }
+  /// Waits until the warpgroup before has written its part of a result; says that this one has.
+  __device__ __forceinline__ void write_after() const {
+    if (Tile::kFollow && warpgroup > 0) bar_sync(6 + static_cast<u32>(warpgroup), 256);
+  }
+  __device__ __forceinline__ void has_written() const {
+    if (is_last())
+      sync_warpgroup();
+    else
+      bar_arrive(7 + static_cast<u32>(warpgroup), 256);
+  }
   /// Waits until the team before has begun its products; lets the next one begin.
   __device__ __forceinline__ void take_turn() const {
     if constexpr (Tile::kTurns) bar_sync(4 + static_cast<u32>(team), 2 * Tile::kTeamThreads);
