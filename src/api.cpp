@@ -107,6 +107,27 @@ Status Model::copy_from_gpu(std::span<const Tensor> outputs, std::span<Tensor> h
   });
 }
 
+Status Model::order_after(void* stream) const {
+  return guarded([&] {
+    state_->program->order_after(stream);
+    return Done{};
+  });
+}
+
+Status Model::order_before(void* stream) const {
+  return guarded([&] {
+    state_->program->order_before(stream);
+    return Done{};
+  });
+}
+
+Status Model::synchronize() const {
+  return guarded([&] {
+    state_->program->synchronize();
+    return Done{};
+  });
+}
+
 Result<std::vector<Tensor>> Model::make_gpu_outputs() const {
   return guarded([&] {
     std::vector<Tensor> outputs;

@@ -17,7 +17,11 @@ foreach(file IN LISTS python_tests)
            COMMAND "${PROJECT_BINARY_DIR}/python/venv/bin/python" -m pytest -q -p no:cacheprovider
                    "${file}"
            WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}")
+  set(environment "BRAZE_CACHE_DIR=${PROJECT_BINARY_DIR}/cache")
+  if(name STREQUAL "fake_gpu")
+    set(label cpu)
+    list(APPEND environment "BRAZE_FAKE_CUDA=${CMAKE_CURRENT_BINARY_DIR}/exec_cuda_fakes")
+  endif()
   set_tests_properties(python/${name} PROPERTIES TIMEOUT 600 LABELS ${label} SKIP_RETURN_CODE 5
-                       FIXTURES_REQUIRED wheel
-                       ENVIRONMENT "BRAZE_CACHE_DIR=${PROJECT_BINARY_DIR}/cache")
+                       FIXTURES_REQUIRED wheel ENVIRONMENT "${environment}")
 endforeach()

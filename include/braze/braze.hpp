@@ -152,15 +152,23 @@ class BRAZE_API Model {
   [[nodiscard]] int gpu() const;
   /// The same on tensors in the GPU's own memory (data() is a device address), without copies to
   /// or from the host. Begins after all that was enqueued in `stream` (a CUstream or cudaStream_t
-  /// of the GPU's primary context; null: the default stream), which goes on when the outputs are
-  /// there: the call itself does not wait for the GPU, so that what goes wrong there is told by a
-  /// later call. Tensors of the same addresses are read and written in place from the second call
+  /// of the GPU's primary context; null: the default stream), and is put into that stream: the call
+  /// itself does not wait for the GPU, so that what goes wrong there is told by a later call. In a
+  /// stream that is captured it becomes a part of the caller's graph, which the caller keeps from
+  /// running beside other runs of this model. Tensors of the same addresses are read and written in place from the second call
   /// on; before, they are copied on the GPU. kUsage for a model that runs on no GPU.
   [[nodiscard]] Status run_on_gpu(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                                   void* stream) const;
   /// Copies outputs that run_on_gpu made in `stream` to the host's, and waits for them.
   [[nodiscard]] Status copy_from_gpu(std::span<const Tensor> outputs, std::span<Tensor> host,
                                      void* stream) const;
+  /// For tensors that are made, or read, in streams other than that of run_on_gpu: the next runs
+  /// begin after all that is in `stream` by now;
+  [[nodiscard]] Status order_after(void* stream) const;
+  /// what is put into `stream` from now on begins after all runs so far;
+  [[nodiscard]] Status order_before(void* stream) const;
+  /// and the host waits for all runs. kUsage for a model that runs on no GPU.
+  [[nodiscard]] Status synchronize() const;
   /// Memory on the model's GPU for each output. kUsage for a model that runs on no GPU.
   [[nodiscard]] Result<std::vector<Tensor>> make_gpu_outputs() const;
   /// Seconds each kernel took in one run, in the order of plan().kernels.
@@ -250,7 +258,8 @@ struct DeviceReport {
 [[nodiscard]] BRAZE_API std::vector<DeviceReport> devices();
 
 /// Looks for NVIDIA's libraries in the nvidia packages below this site-packages folder too, before
-/// those of the environment. Libraries that were opened stay. Any thread.
+/// the dynamic linker does: there other libraries of this process have theirs. Libraries that were
+/// opened stay. Any thread.
 BRAZE_API void add_package_folder(const std::filesystem::path& site_packages);
 
 /// Tensor files. .npy and ONNX TensorProto .pb are read; write chooses by the extension (.npy,

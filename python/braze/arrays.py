@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 from typing import Any, Protocol, Sequence
 
@@ -51,10 +52,10 @@ class Kind(Protocol):
     def empty(self, native: _braze.Model, outputs: Sequence[TensorType], example: Any) -> list[Any]:
         """New arrays for a model's outputs, on the device where `example` is."""
 
-    def lend(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        """The same arrays as the library reads them fastest."""
+    def lend(self, arrays: Sequence[Any], stream: int) -> Sequence[Any]:
+        """The same arrays as the library reads them fastest, to be used in a CUDA stream."""
 
-    def finish(self, outputs: list[Any]) -> list[Any]:
+    def finish(self, native: _braze.Model, outputs: list[Any]) -> list[Any]:
         """What empty() made as the framework's own arrays, after the run."""
 
 
@@ -72,10 +73,10 @@ class NumpyKind:
     def empty(self, native: _braze.Model, outputs: Sequence[TensorType], example: Any) -> list[Any]:
         return [self._empty(output.shape, numpy_dtype(output.dtype)) for output in outputs]
 
-    def lend(self, arrays: Sequence[Any]) -> Sequence[Any]:
+    def lend(self, arrays: Sequence[Any], stream: int) -> Sequence[Any]:
         return arrays
 
-    def finish(self, outputs: list[Any]) -> list[Any]:
+    def finish(self, native: _braze.Model, outputs: list[Any]) -> list[Any]:
         return outputs
 
 
@@ -86,54 +87,103 @@ class TorchKind:
         self._torch = torch = sys.modules["torch"]
         self._dtypes = {name: getattr(torch, torch_name)
                         for name, torch_name in TORCH_NAMES.items() if hasattr(torch, torch_name)}
+        self._strided = torch.strided
+        self._known = frozenset(self._dtypes.values())
+        self._plain = (torch.Tensor, torch.nn.Parameter)
+        # Capsules without torch's own handling of streams, which takes it 20 us.
+        self._to_dlpack = torch.utils.dlpack.to_dlpack
+        # The address of the current stream; torch.cuda.current_stream takes ten times as long.
+        self._stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
+            lambda index: torch.cuda.current_stream(index).cuda_stream)
 
     def stream(self, example: Any) -> int:
-        if not example.is_cuda:
-            return 0
-        return self._torch.cuda.current_stream(example.device).cuda_stream
+        return self._stream_of(example.get_device()) if example.is_cuda else 0
 
     def empty(self, native: _braze.Model, outputs: Sequence[TensorType], example: Any) -> list[Any]:
         device = example.device
         return [self._torch.empty(output.shape, dtype=self._dtypes[output.dtype], device=device)
                 for output in outputs]
 
-    def lend(self, arrays: Sequence[Any]) -> Sequence[Any]:
-        return [self._lend(array) for array in arrays]
+    def lend(self, arrays: Sequence[Any], stream: int) -> Sequence[Any]:
+        return [self._lend(array, stream) for array in arrays]
 
-    def finish(self, outputs: list[Any]) -> list[Any]:
+    def finish(self, native: _braze.Model, outputs: list[Any]) -> list[Any]:
         return outputs
 
-    def _lend(self, array: Any) -> Any:
-        """As numpy has it, where it can: a buffer takes a microsecond, DLPack five."""
-        torch = self._torch
-        if (isinstance(array, torch.Tensor) and array.is_cpu and not array.requires_grad
-                and array.dtype is not torch.bfloat16 and array.layout is torch.strided
-                and not array.is_conj() and not array.is_neg()):
-            return array.numpy()
+    def _lend(self, array: Any, stream: int) -> Any:
+        """As a capsule, if nothing is to be said against it and torch's work on it is in `stream`
+        anyhow."""
+        if (type(array) in self._plain and array.layout is self._strided
+                and array.dtype in self._known and array.is_contiguous() and not array.requires_grad and not array.is_neg()
+                and (array.is_cpu or
+                     (array.is_cuda and self._stream_of(array.get_device()) == stream))):
+            return self._to_dlpack(array)
         return array
 
 
-class ArrayApiKind:
-    """Anything with DLPack and an array namespace (CuPy, JAX, ...)."""
+class CupyKind:
+    """CuPy arrays, on the device of the inputs and in CuPy's current stream."""
+
+    def __init__(self) -> None:
+        self._cupy = sys.modules["cupy"]
+
+    def stream(self, example: Any) -> int:
+        with example.device:
+            return self._cupy.cuda.get_current_stream().ptr
+
+    def empty(self, native: _braze.Model, outputs: Sequence[TensorType], example: Any) -> list[Any]:
+        with example.device:
+            return [self._cupy.empty(output.shape, numpy_dtype(output.dtype))
+                    for output in outputs]
+
+    def lend(self, arrays: Sequence[Any], stream: int) -> Sequence[Any]:
+        return arrays
+
+    def finish(self, native: _braze.Model, outputs: list[Any]) -> list[Any]:
+        return outputs
+
+
+class OtherKind:
+    """Anything else with DLPack: outputs are made by its array namespace (JAX, ...); where it has
+    none they are numpy arrays, on a GPU objects that have DLPack and nothing else. What frees and
+    reuses memory in streams that nobody knows may not do so before a run is over: on a GPU calls
+    wait for it."""
 
     def __init__(self) -> None:
         self._numpy = NumpyKind()
-        self._from_dlpack: Any = None
+        self._from_dlpack: Any = None  # None: as they are
+        self._on_gpu = False
 
     def stream(self, example: Any) -> int:
         return 0
 
     def empty(self, native: _braze.Model, outputs: Sequence[TensorType], example: Any) -> list[Any]:
-        self._from_dlpack = example.__array_namespace__().from_dlpack
-        if is_on_gpu(example):
+        self._from_dlpack = getattr(_namespace(example), "from_dlpack", None)
+        self._on_gpu = is_on_gpu(example)
+        if self._on_gpu and native.gpu >= 0:
             return native.make_gpu_outputs()
         return self._numpy.empty(native, outputs, example)
 
-    def lend(self, arrays: Sequence[Any]) -> Sequence[Any]:
+    def lend(self, arrays: Sequence[Any], stream: int) -> Sequence[Any]:
+        self._on_gpu = self._on_gpu or any(map(is_on_gpu, arrays))
         return arrays
 
-    def finish(self, outputs: list[Any]) -> list[Any]:
-        return [self._from_dlpack(output) for output in outputs]
+    def finish(self, native: _braze.Model, outputs: list[Any]) -> list[Any]:
+        if self._on_gpu:
+            native.synchronize()
+        return [self._from_dlpack(output) for output in outputs] if self._from_dlpack else outputs
+
+
+def _is_of(cls: type, *packages: str) -> bool:
+    """True for a class of a package that is imported, or one derived from it."""
+    return any(base.__module__.partition(".")[0] in packages for base in cls.__mro__)
+
+
+def _namespace(example: Any) -> Any:
+    """The functions that make arrays like this one; None if it names none."""
+    if hasattr(example, "__array_namespace__"):
+        return example.__array_namespace__()
+    return importlib.import_module("jax.numpy") if _is_of(type(example), "jax", "jaxlib") else None
 
 
 def _is_torch(cls: type) -> bool:
@@ -146,7 +196,9 @@ def _shared_kind(cls: type) -> Kind | None:
     """The kind of a class of arrays; None: one that is made anew for each call."""
     if _is_torch(cls):
         return TorchKind()
-    if hasattr(cls, "__array_namespace__") and hasattr(cls, "__dlpack_device__"):
+    if _is_of(cls, "cupy") and "cupy" in sys.modules and hasattr(cls, "device"):
+        return CupyKind()
+    if hasattr(cls, "__dlpack_device__") or hasattr(cls, "__cuda_array_interface__"):
         import numpy
 
         if not issubclass(cls, numpy.ndarray):
@@ -156,7 +208,7 @@ def _shared_kind(cls: type) -> Kind | None:
 
 def kind_of(inputs: Sequence[Any]) -> Kind:
     """The kind that outputs are to have: that of the first input, numpy where there is none."""
-    return _shared_kind(type(inputs[0]) if inputs else type(None)) or ArrayApiKind()
+    return _shared_kind(type(inputs[0]) if inputs else type(None)) or OtherKind()
 
 
 def to_numpy(array: Any) -> Any:
@@ -169,7 +221,11 @@ def to_numpy(array: Any) -> Any:
     import numpy
 
     if is_on_gpu(array):
-        array = array.get() if hasattr(array, "get") else array.to_device("cpu")
+        for method in ("get", "copy_to_host"):  # CuPy's, Numba's
+            if hasattr(array, method):
+                return getattr(array, method)()
+        if not hasattr(array, "__array__"):  # JAX has it also on a GPU
+            array = array.to_device("cpu")
     if hasattr(array, "__dlpack__") and not hasattr(array, "__array__"):
         return numpy.from_dlpack(array)
     return numpy.asarray(array)
@@ -177,4 +233,6 @@ def to_numpy(array: Any) -> Any:
 
 def is_on_gpu(array: Any) -> bool:
     """True for an array that does not lie in host memory."""
-    return hasattr(array, "__dlpack_device__") and array.__dlpack_device__()[0] not in (1, 3)
+    if hasattr(array, "__dlpack_device__"):
+        return array.__dlpack_device__()[0] not in (1, 3)
+    return hasattr(array, "__cuda_array_interface__")

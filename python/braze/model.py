@@ -104,13 +104,13 @@ class Model:
         """Runs the network.
 
         inputs: arrays in the order of `inputs`, or by name, or one mapping of names: numpy's,
-            torch's, or any with DLPack. Shapes and element types are exactly those of `inputs`.
+            torch's, CuPy's, JAX's, or any with DLPack. Shapes and element types are exactly those of `inputs`.
             Arrays without gaps are read where they lie; others are copied first. On a model for a
             GPU all lie on that GPU, or all in host memory, from where they are copied.
         out: an array, or one for each output, to be written in place: without gaps, writable.
         stream: CUDA stream (an address, as torch's `cuda_stream`) that the work is put in; by
-            default torch's current one for torch tensors, else the default stream. The call
-            returns before the GPU is done, as the framework's own do.
+            default the current one of torch or CuPy for their arrays, else the default stream. The
+            call returns before the GPU is done, as the framework's own do, except for JAX.
 
         Returns one array, or a tuple where the model has several outputs: of the kind and in the
         place of the first input; with `out`, those.
@@ -124,11 +124,13 @@ class Model:
             stream = kind.stream(inputs[0]) if inputs else 0
         if out is None:
             made = kind.empty(self._native, self._outputs, inputs[0] if inputs else None)
-            self._native.run(kind.lend(inputs), kind.lend(made), stream)
-            made = kind.finish(made)
+            self._native.run(kind.lend(inputs, stream), kind.lend(made, stream), stream)
+            made = kind.finish(self._native, made)
             return made[0] if self._single else tuple(made)
         given = (out,) if self._single and not isinstance(out, (list, tuple)) else out
-        self._native.run(kind.lend(inputs), arrays.kind_of(given).lend(given), stream)
+        self._native.run(kind.lend(inputs, stream), arrays.kind_of(given).lend(given, stream),
+                         stream)
+        kind.finish(self._native, [])
         return out
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:

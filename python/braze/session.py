@@ -10,7 +10,7 @@ from typing import Any, Mapping, Sequence
 from . import _braze, arrays
 from .compiler import Progress, compile_native, make_options, path_of, progress_of
 from .errors import DeviceError, InputError, UnsupportedError, UsageError
-from .io_binding import IOBinding
+from .io_binding import IOBinding, run_on
 from .model import Model
 from .ort_values import (ORT_NAMES, ExecutionMode, GraphOptimizationLevel, ModelMetadata, NodeArg,
                          OrtValue, RunOptions, SessionOptions)
@@ -207,11 +207,11 @@ class InferenceSession:
     def run_native(self, network: Model, feed: Mapping[str, Any], outputs: Sequence[Any]) -> int:
         """Runs a network into arrays that lie where the feed does; the CUDA stream that it did
         so in."""
-        given = [feed[info.name] for info in network.inputs]
-        kind = arrays.kind_of(given)
-        stream = kind.stream(given[0]) if given else 0
-        network._native.run(kind.lend(given), outputs, stream)
-        return stream
+        return run_on(network, [feed[info.name] for info in network.inputs], outputs)
+
+    def is_fixed(self) -> bool:
+        """True if a network is chosen by the shapes of its inputs alone, not by their values."""
+        return not self._deciding
 
     def _chosen(self, names: Sequence[str] | None) -> list[int] | None:
         if not names:

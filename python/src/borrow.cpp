@@ -1,8 +1,11 @@
 #include "python/src/borrow.hpp"
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -19,6 +22,8 @@ namespace {
 [[noreturn]] void refuse(const Where& where, const std::string& what) {
   raise({ErrorCode::kInput, std::string(where.what) + " '" + where.name + "' " + what});
 }
+
+void* as_stream(std::intptr_t address) { return reinterpret_cast<void*>(address); }
 
 std::string text_of(nb::handle object) {
   const nb::object text = nb::steal(PyObject_Str(object.ptr()));
@@ -113,9 +118,29 @@ bool has_gaps(const dlpack::Tensor& tensor) {
   return false;
 }
 
-/// A copy in row-major order: by the array's own method, or by numpy.
-nb::object without_gaps(nb::handle array) {
+/// A type string of the array interfaces: "<f4". '>' (the other byte order) is none of ours.
+std::optional<DType> dtype_of_typestr(std::string_view text) {
+  if (text.size() != 3 || text[0] == '>' || text[2] < '1' || text[2] > '8') return std::nullopt;
+  const auto bytes = static_cast<std::size_t>(text[2] - '0');
+  switch (text[1]) {
+    case 'f':
+      return dtype_of(bytes == 2 ? "e" : bytes == 4 ? "f" : bytes == 8 ? "d" : "", bytes);
+    case 'i':
+      return integer(true, bytes);
+    case 'u':
+      return integer(false, bytes);
+    case 'b':
+      if (bytes == 1) return DType::kBool;
+      return std::nullopt;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// A copy in row-major order: by the array's own method (torch's, CuPy's), or by numpy.
+nb::object without_gaps(nb::handle array, bool on_gpu) {
   if (nb::hasattr(array, "contiguous")) return array.attr("contiguous")();
+  if (on_gpu && nb::hasattr(array, "copy")) return array.attr("copy")();
   return nb::module_::import_("numpy").attr("ascontiguousarray")(array);
 }
 
@@ -134,8 +159,45 @@ DType dtype_or_refuse(std::optional<DType> dtype, nb::handle array, const Where&
 
 }  // namespace
 
-Borrowed::Borrowed(nb::handle array, Access access, std::intptr_t stream, const Where& where) {
-  if (take_buffer(array, access, where) || take_dlpack(array, access, stream, where)) return;
+namespace {
+
+/// numpy's own arrays are in host memory; asking them where would take longer than taking them.
+bool is_numpys(nb::handle array) {
+  static const PyTypeObject* numpys = nullptr;  // once seen; under the GIL
+  PyTypeObject* const type = Py_TYPE(array.ptr());
+  if (numpys != nullptr) return type == numpys;
+  const nb::handle seen(reinterpret_cast<PyObject*>(type));
+  if (class_name(array) == "ndarray" && text_of(nb::object(seen.attr("__module__"))) == "numpy")
+    numpys = type;
+  return type == numpys;
+}
+
+/// True for an array that says that it is in the memory of another device. False where asking
+/// fails: reading the array will then say why.
+bool is_elsewhere(nb::handle array) {
+  if (is_numpys(array)) return false;
+  if (nb::hasattr(array, "__dlpack_device__")) {
+    try {
+      const int type = nb::cast<std::pair<int, int>>(array.attr("__dlpack_device__")()).first;
+      const auto memory = static_cast<Memory>(type);
+      return memory != Memory::kCpu && memory != Memory::kCudaHost;
+    } catch (nb::python_error&) {
+      return false;
+    } catch (const nb::cast_error&) {
+      return false;
+    }
+  }
+  return nb::hasattr(array, "__cuda_array_interface__");
+}
+
+}  // namespace
+
+Borrowed::Borrowed(nb::handle array, Access access, const Place& place, const Where& where) {
+  if (PyCapsule_CheckExact(array.ptr()) != 0 && take_capsule(array, array, access, where)) return;
+  if (take_own(array, place)) return;
+  if (!is_elsewhere(array) && take_buffer(array, access, where)) return;
+  if (take_dlpack(array, access, place, where) || take_cuda_interface(array, access, place, where))
+    return;
   refuse(where, "is a " + class_name(array) +
                     "; expected an array: numpy's, torch's, or any that " + "has __dlpack__");
 }
@@ -150,6 +212,16 @@ Borrowed::Borrowed(Borrowed&& other) noexcept
 Borrowed::~Borrowed() {
   if (buffer_) PyBuffer_Release(&*buffer_);
   if (release_) release_();
+}
+
+bool Borrowed::take_own(nb::handle array, const Place& place) {
+  if (!nb::isinstance<Array>(array)) return false;
+  const auto& own = nb::cast<const Array&>(array);
+  // The maker's runs have an order of their own, which includes all streams.
+  if (own.gpu >= 0 && own.maker) unwrap(own.maker->order_before(as_stream(place.stream)));
+  tensor_ = own.tensor;
+  gpu_ = own.gpu;
+  return true;
 }
 
 bool Borrowed::take_buffer(nb::handle array, Access access, const Where& where) {
@@ -172,7 +244,7 @@ bool Borrowed::take_buffer(nb::handle array, Access access, const Where& where) 
     if (access == Access::kWrite) refuse(where, "has gaps between its elements; expected none");
     PyBuffer_Release(&*buffer_);
     buffer_.reset();
-    const nb::object copy = without_gaps(array);
+    const nb::object copy = without_gaps(array, false);
     return take_buffer(copy, access, where);
   }
   if (!dtype) {
@@ -184,7 +256,7 @@ bool Borrowed::take_buffer(nb::handle array, Access access, const Where& where) 
   return true;
 }
 
-bool Borrowed::take_dlpack(nb::handle array, Access access, std::intptr_t stream,
+bool Borrowed::take_dlpack(nb::handle array, Access access, const Place& place,
                            const Where& where) {
   if (!nb::hasattr(array, "__dlpack__") || !nb::hasattr(array, "__dlpack_device__")) return false;
   nb::object capsule;
@@ -194,7 +266,8 @@ bool Borrowed::take_dlpack(nb::handle array, Access access, std::intptr_t stream
     if (memory == Memory::kCuda || memory == Memory::kCudaManaged) {
       gpu_ = index;
       // DLPack's 1 is CUDA's default stream.
-      capsule = array.attr("__dlpack__")(nb::arg("stream") = stream == 0 ? 1 : stream);
+      capsule =
+          array.attr("__dlpack__")(nb::arg("stream") = place.stream == 0 ? 1 : place.stream);
     } else if (memory == Memory::kCpu || memory == Memory::kCudaHost) {
       capsule = array.attr("__dlpack__")();
     } else {
@@ -205,6 +278,14 @@ bool Borrowed::take_dlpack(nb::handle array, Access access, std::intptr_t stream
     if (error.matches(nb::module_::import_("braze.errors").attr("Error"))) throw;
     refuse(where, "cannot be used: " + text_of(error.value()));
   }
+  if (take_capsule(capsule, array, access, where)) return true;
+  // It has gaps and is only read.
+  return take_dlpack(without_gaps(array, on_gpu()), access, place, where);
+}
+
+/// False if it has gaps.
+bool Borrowed::take_capsule(nb::handle capsule, nb::handle array, Access access,
+                            const Where& where) {
   auto* managed = static_cast<dlpack::Managed*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
   if (managed == nullptr) refuse(where, "gave a capsule that is not DLPack's: " + take_message());
   PyCapsule_SetName(capsule.ptr(), "used_dltensor");
@@ -214,13 +295,58 @@ bool Borrowed::take_dlpack(nb::handle array, Access access, std::intptr_t stream
   const dlpack::Tensor& tensor = managed->tensor;
   if (has_gaps(tensor)) {
     if (access == Access::kWrite) refuse(where, "has gaps between its elements; expected none");
-    const nb::object copy = without_gaps(array);
     std::exchange(release_, nullptr)();
-    return take_dlpack(copy, access, stream, where);
+    return false;
   }
+  const auto memory = static_cast<Memory>(tensor.device_type);
+  gpu_ = memory == Memory::kCuda || memory == Memory::kCudaManaged ? tensor.device_id : -1;
   tensor_ = Tensor::view(dtype_or_refuse(dtype_of(tensor), array, where),
                          Shape(tensor.shape, tensor.shape + tensor.ndim),
                          static_cast<std::byte*>(tensor.data) + tensor.byte_offset);
+  return true;
+}
+
+bool Borrowed::take_cuda_interface(nb::handle array, Access access, const Place& place,
+                                   const Where& where) {
+  if (!nb::hasattr(array, "__cuda_array_interface__")) return false;
+  std::vector<std::int64_t> shape;
+  std::optional<std::vector<std::int64_t>> strides;
+  std::pair<std::uintptr_t, bool> data;  // address, read-only
+  std::optional<std::intptr_t> stream;
+  std::string type;
+  try {
+    const auto facts = nb::cast<nb::dict>(array.attr("__cuda_array_interface__"));
+    const auto take = [&facts]<class Value>(const char* name, Value& value) {
+      if (facts.contains(name)) value = nb::cast<Value>(facts[name]);
+    };
+    take("shape", shape);
+    take("strides", strides);
+    take("data", data);
+    take("stream", stream);
+    take("typestr", type);
+  } catch (nb::python_error& error) {
+    refuse(where, "cannot be used: " + text_of(error.value()));
+  } catch (const nb::cast_error&) {
+    refuse(where, "has a __cuda_array_interface__ that is not as the interface has it");
+  }
+  if (access == Access::kWrite && data.second)
+    refuse(where, "is read-only; expected one that can be written");
+  const DType dtype = dtype_or_refuse(dtype_of_typestr(type), array, where);
+  const bool empty = std::ranges::find(shape, 0) != shape.end();
+  auto expected = static_cast<std::int64_t>(size_of(dtype));  // bytes to the axis's next element
+  for (std::size_t axis = shape.size(); strides && !empty && axis-- > 0;) {
+    if (strides->size() != shape.size() || (shape[axis] != 1 && (*strides)[axis] != expected))
+      refuse(where, "has gaps between its elements; expected none");
+    expected *= shape[axis];
+  }
+  const int gpu = place.model != nullptr ? place.model->gpu() : -1;
+  gpu_ = std::max(gpu, 0);  // the interface does not say which
+  owner_ = nb::borrow(array);
+  if (stream == 1) stream = 0;  // the default one
+  if (gpu >= 0 && stream && *stream != place.stream)
+    unwrap(place.model->order_after(as_stream(*stream)));
+  tensor_ = Tensor::view(dtype, Shape(shape.begin(), shape.end()),
+                         reinterpret_cast<void*>(data.first));
   return true;
 }
 
@@ -243,7 +369,16 @@ dlpack::Code code_of(DType dtype) {
 
 }  // namespace
 
-nb::object to_dlpack(const Tensor& tensor, int gpu) {
+nb::object Array::to_dlpack(std::optional<std::intptr_t> stream) const {
+  if (gpu >= 0 && maker && stream != -1) {
+    const std::intptr_t reader = stream.value_or(1);
+    const nb::gil_scoped_release released;
+    const Status status = maker->order_before(as_stream(reader == 1 ? 0 : reader));
+    if (!status.ok()) {
+      const nb::gil_scoped_acquire held;
+      unwrap(status);
+    }
+  }
   auto exported = std::make_unique<Exported>();
   exported->tensor = tensor;
   exported->shape = tensor.shape();

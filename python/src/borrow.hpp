@@ -1,7 +1,8 @@
 // Arrays of Python as tensors that share their memory.
 //
-// Two protocols are read: Python's buffers (numpy and friends) and DLPack (torch, CuPy, JAX, ...).
-// Neither numpy nor torch is known here.
+// Three protocols are read: Python's buffers (numpy and friends), DLPack (torch, CuPy, JAX, ...),
+// and for what has no DLPack the CUDA array interface (Numba). Where an array lies is asked first:
+// in the memory of a GPU the others fail, or copy. No framework is known here.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -11,12 +12,30 @@
 #include <string>
 #include <vector>
 
+#include "braze/braze.hpp"
 #include "braze/tensor.hpp"
 
 namespace braze::python {
 
 /// The numbers are DLPack's.
 enum class Memory : int { kCpu = 1, kCuda = 2, kCudaHost = 3, kCudaManaged = 13 };
+
+/// A tensor of this process that frameworks can take: on a GPU, or (gpu -1) in host memory.
+struct Array {
+  Tensor tensor;
+  int gpu = -1;
+  std::optional<Model> maker;  // whose runs write it; nothing: it is somebody else's memory
+
+  /// A DLPack capsule. What the maker's runs have not written yet is there for what is put into
+  /// the CUDA stream `stream` from now on (as DLPack numbers them: 1 the default one, -1 none).
+  [[nodiscard]] nanobind::object to_dlpack(std::optional<std::intptr_t> stream) const;
+};
+
+/// Where arrays are used: by a run of a model, or (no model) by the host.
+struct Place {
+  const Model* model = nullptr;
+  std::intptr_t stream = 0;
+};
 
 /// What an array is meant to be, for messages: input 'x'.
 struct Where {
@@ -32,8 +51,9 @@ class Borrowed {
   /// InputError, naming `where`, if the object is no array, has elements that
   /// Braze does not have, is neither in host memory nor on a CUDA GPU, or, to be written to, has
   /// gaps or is read-only. An array with gaps that is only read is copied into a new one without.
-  /// `stream` is handed to the maker of a CUDA array, which orders its work before it.
-  Borrowed(nanobind::handle array, Access access, std::intptr_t stream, const Where& where);
+  /// Work on an array on a GPU is ordered before what comes next in the place's stream; of a DLPack
+  /// capsule instead of an array that is taken to be so.
+  Borrowed(nanobind::handle array, Access access, const Place& place, const Where& where);
   Borrowed(Borrowed&& other) noexcept;
   Borrowed(const Borrowed&) = delete;
   Borrowed& operator=(const Borrowed&) = delete;
@@ -45,8 +65,13 @@ class Borrowed {
   [[nodiscard]] int gpu() const { return gpu_; }
 
  private:
+  bool take_own(nanobind::handle array, const Place& place);
   bool take_buffer(nanobind::handle array, Access access, const Where& where);
-  bool take_dlpack(nanobind::handle array, Access access, std::intptr_t stream, const Where& where);
+  bool take_dlpack(nanobind::handle array, Access access, const Place& place, const Where& where);
+  bool take_capsule(nanobind::handle capsule, nanobind::handle array, Access access,
+                    const Where& where);
+  bool take_cuda_interface(nanobind::handle array, Access access, const Place& place,
+                           const Where& where);
 
   Tensor tensor_;
   int gpu_ = -1;
@@ -54,8 +79,5 @@ class Borrowed {
   nanobind::object owner_;  // the capsule, or a copy without gaps
   std::function<void()> release_;
 };
-
-/// A tensor of this process as a DLPack capsule, on a GPU or (gpu -1) in host memory.
-nanobind::object to_dlpack(const Tensor& tensor, int gpu);
 
 }  // namespace braze::python

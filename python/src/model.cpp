@@ -72,7 +72,7 @@ Model load_file(const std::filesystem::path& file, const Options& options, nb::o
 class Arguments {
  public:
   Arguments(const nb::sequence& arrays, const std::vector<TensorInfo>& infos, const char* what,
-            Borrowed::Access access, std::intptr_t stream) {
+            Borrowed::Access access, const Place& place) {
     const std::size_t count = nb::len(arrays);
     if (count != infos.size()) {
       raise({ErrorCode::kInput, std::to_string(count) + " " + what + "s were given; expected " +
@@ -81,7 +81,7 @@ class Arguments {
     borrowed_.reserve(count);
     tensors_.reserve(count);
     for (std::size_t i = 0; i < count; ++i) {
-      borrowed_.emplace_back(arrays[i], access, stream, Where{what, infos[i].name});
+      borrowed_.emplace_back(arrays[i], access, place, Where{what, infos[i].name});
       tensors_.push_back(borrowed_.back().tensor());
     }
   }
@@ -111,16 +111,17 @@ class Arguments {
 
 void run(const Model& model, const nb::sequence& inputs, const nb::sequence& outputs,
          std::intptr_t stream) {
-  Arguments in(inputs, model.inputs(), "input", Borrowed::Access::kRead, stream);
-  Arguments out(outputs, model.outputs(), "output", Borrowed::Access::kWrite, stream);
+  const Place place{&model, stream};
+  Arguments in(inputs, model.inputs(), "input", Borrowed::Access::kRead, place);
+  Arguments out(outputs, model.outputs(), "output", Borrowed::Access::kWrite, place);
   const int gpu = model.gpu();
   const bool in_on_gpu = in.on_gpu(gpu, model.inputs(), "input");
   const bool out_on_gpu = out.on_gpu(gpu, model.outputs(), "output");
   if (in_on_gpu != out_on_gpu && !model.inputs().empty()) {
-    raise({ErrorCode::kInput, std::string("the inputs are ") +
-                                  (in_on_gpu ? "on a GPU and the outputs in host memory"
-                                             : "in host memory and the outputs on a GPU") +
-                                  "; expected both in one place"});
+    const std::string there = "on cuda:" + std::to_string(gpu);
+    raise({ErrorCode::kInput, "the inputs are " + (in_on_gpu ? there : "in host memory") +
+                                  " and the outputs " + (in_on_gpu ? "in host memory" : there) +
+                                  "; expected all " + there + ", or all in host memory"});
   }
   Status status = Done{};
   {
@@ -134,7 +135,7 @@ void run(const Model& model, const nb::sequence& inputs, const nb::sequence& out
 
 /// For what looks at host memory only.
 Arguments host_inputs(const Model& model, const nb::sequence& inputs) {
-  Arguments in(inputs, model.inputs(), "input", Borrowed::Access::kRead, 0);
+  Arguments in(inputs, model.inputs(), "input", Borrowed::Access::kRead, {&model});
   if (in.on_gpu(model.gpu(), model.inputs(), "input"))
     raise({ErrorCode::kInput, "the inputs are on a GPU; expected arrays in host memory here"});
   return in;
@@ -150,7 +151,9 @@ auto released(const Work& work) {
 }
 
 void fill_random(const Model& model, const nb::sequence& arrays, std::uint64_t seed) {
-  Arguments out(arrays, model.inputs(), "input", Borrowed::Access::kWrite, 0);
+  Arguments out(arrays, model.inputs(), "input", Borrowed::Access::kWrite, {&model});
+  if (out.on_gpu(model.gpu(), model.inputs(), "input"))
+    raise({ErrorCode::kInput, "the arrays are on a GPU; expected arrays in host memory here"});
   const std::vector<Tensor> values = random_inputs(model, seed);
   for (std::size_t i = 0; i < values.size(); ++i) {
     Tensor& to = out.tensors()[i];
@@ -160,26 +163,20 @@ void fill_random(const Model& model, const nb::sequence& arrays, std::uint64_t s
   }
 }
 
-/// Memory that frameworks can take: on a GPU, or (gpu -1) the host's.
-struct Array {
-  Tensor tensor;
-  int gpu = -1;
-};
-
 /// `address` stays the caller's, who keeps it valid.
 Array view_memory(std::uintptr_t address, const std::string& dtype, const Shape& shape, int gpu) {
   for (int i = 0; i <= static_cast<int>(DType::kBool); ++i) {
     const auto type = static_cast<DType>(i);
     if (dtype == to_string(type))
-      return {Tensor::view(type, shape, reinterpret_cast<void*>(address)), gpu};
+      return {Tensor::view(type, shape, reinterpret_cast<void*>(address)), gpu, {}};
   }
   raise({ErrorCode::kUsage, "'" + dtype + "' is no element type"});
 }
 
 void copy_from_gpu(const Model& model, const nb::sequence& outputs, const nb::sequence& host,
                    std::intptr_t stream) {
-  Arguments from(outputs, model.outputs(), "output", Borrowed::Access::kRead, stream);
-  Arguments to(host, model.outputs(), "output", Borrowed::Access::kWrite, 0);
+  Arguments from(outputs, model.outputs(), "output", Borrowed::Access::kRead, {&model, stream});
+  Arguments to(host, model.outputs(), "output", Borrowed::Access::kWrite, {&model});
   if (!from.on_gpu(model.gpu(), model.outputs(), "output") ||
       to.on_gpu(model.gpu(), model.outputs(), "output"))
     raise({ErrorCode::kInput, "copies go from arrays on the model's GPU to arrays of the host"});
@@ -191,7 +188,7 @@ void copy_from_gpu(const Model& model, const nb::sequence& outputs, const nb::se
 std::vector<Array> make_gpu_outputs(const Model& model) {
   std::vector<Array> arrays;
   for (Tensor& tensor : unwrap(model.make_gpu_outputs()))
-    arrays.push_back({std::move(tensor), model.gpu()});
+    arrays.push_back({std::move(tensor), model.gpu(), model});
   return arrays;
 }
 
@@ -231,7 +228,7 @@ void bind_options(nb::module_& m) {
       .def(
           "bind_constant",
           [](Options& options, const std::string& name, nb::handle array) {
-            const Borrowed value(array, Borrowed::Access::kRead, 0, Where{"constant", name});
+            const Borrowed value(array, Borrowed::Access::kRead, {}, Where{"constant", name});
             options.constants[name] = value.tensor().clone();
           },
           "name"_a, "array"_a);
@@ -243,8 +240,11 @@ void bind_model(nb::module_& m) {
   bind_options(m);
   nb::class_<Array>(m, "Array")
       .def("__dlpack__",
-           [](const Array& array, const nb::kwargs& /*stream, versions*/) {
-             return to_dlpack(array.tensor, array.gpu);
+           [](const Array& array, const nb::kwargs& wanted /*stream, versions*/) {
+             std::optional<std::intptr_t> stream;
+             if (wanted.contains("stream"))
+               stream = nb::cast<std::optional<std::intptr_t>>(wanted["stream"]);
+             return array.to_dlpack(stream);
            })
       .def("__dlpack_device__",
            [](const Array& array) {
@@ -264,6 +264,8 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("gpu", &Model::gpu)
       .def("run", &run, "inputs"_a, "outputs"_a, "stream"_a = 0)
       .def("make_gpu_outputs", &make_gpu_outputs)
+      .def("synchronize",
+           [](const Model& model) { released([&] { return model.synchronize(); }); })
       .def("copy_from_gpu", &copy_from_gpu, "outputs"_a, "host"_a, "stream"_a = 0)
       .def("fill_random", &fill_random, "arrays"_a, "seed"_a = 0)
       .def(

@@ -60,6 +60,12 @@ class Program {
   /// Copies outputs that are there to the host's, after what is in `stream`, and waits for them.
   virtual void copy_from_gpu(std::span<const void* const> outputs, std::span<void* const> host,
                              void* stream) const;
+  /// The next runs begin after all that is in `stream` by now.
+  virtual void order_after(void* stream) const;
+  /// What is put into `stream` from now on begins after all runs so far.
+  virtual void order_before(void* stream) const;
+  /// Waits for all runs. Throws what went wrong in them.
+  virtual void synchronize() const;
   /// `bytes` of memory there, with anything in it.
   [[nodiscard]] virtual std::shared_ptr<std::byte> allocate_on_gpu(std::size_t bytes) const;
 

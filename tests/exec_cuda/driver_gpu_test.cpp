@@ -505,9 +505,12 @@ TEST_F(DriverGpuTest, StreamsOfOthersComeBeforeAndAfter) {
   fake_.calls.clear();
   int somewhere = 0;
   gpu->wait_for(&somewhere);
-  gpu->copy(to.get(), from.get(), 4);
+  gpu->copy_in_stream(&somewhere, to.get(), from.get(), 4);
   gpu->hold(&somewhere);
-  std::erase_if(fake_.calls, [](const std::string& call) { return call.starts_with("cuCtx"); });
+  const auto uninteresting = [](const std::string& call) {
+    return call.starts_with("cuCtx") || call == "cuStreamGetId";
+  };
+  std::erase_if(fake_.calls, uninteresting);
   EXPECT_THAT(fake_.calls,
               testing::ElementsAre("cuEventCreate", "cuEventRecord", "cuStreamWaitEvent",
                                    "cuMemcpyDtoDAsync_v2", "cuEventCreate", "cuEventRecord",
@@ -516,6 +519,50 @@ TEST_F(DriverGpuTest, StreamsOfOthersComeBeforeAndAfter) {
   fake_.errors["cuStreamWaitEvent"] = 400;
   EXPECT_THAT(error_of([&] { gpu->wait_for(&somewhere); }).message,
               HasSubstr("waiting for the caller's stream"));
+}
+
+TEST_F(DriverGpuTest, AStreamIsHeldOnlyIfThereIsSomethingElseToWaitFor) {
+  const auto gpu = open();
+  int a = 0;
+  int b = 0;
+  fake_.ids = {{&a, 1}, {&b, 2}};
+  const Memory memory = gpu->allocate(4, "a value");
+  const auto pinned = gpu->allocate_host(4);
+  const auto events = [&](void* stream) {
+    fake_.calls.clear();
+    gpu->hold(stream);
+    const auto count = std::ranges::count(fake_.calls, "cuEventRecord");
+    EXPECT_EQ(std::ranges::count(fake_.calls, "cuStreamWaitEvent"), count);
+    return count;
+  };
+  const auto recording = gpu->record({});
+  EXPECT_EQ(events(&a), 1);
+  EXPECT_EQ(events(&a), 0);
+  recording->run_in(&a);
+  gpu->wait_for(&a);
+  EXPECT_EQ(events(&a), 0);  // what ran was put into that stream
+  EXPECT_EQ(events(&b), 1);
+  gpu->wait_for(&b);
+  EXPECT_EQ(events(&b), 0);
+  EXPECT_EQ(events(&a), 1);
+  gpu->wait_for(&b);  // not the stream that was held
+  EXPECT_EQ(events(&a), 1);
+  gpu->copy_in(memory.get(), pinned.get(), 4);
+  EXPECT_EQ(events(&a), 1);
+  fake_.ids[&a] = 3;  // destroyed, and another one was made at its address
+  EXPECT_EQ(events(&a), 1);
+  fake_.errors["cuStreamGetId"] = 1;  // and of a driver that has none
+  EXPECT_EQ(events(&a), 1);
+  EXPECT_EQ(events(&a), 1);
+}
+
+TEST_F(DriverGpuTest, StreamsThatOthersCaptureAreKnown) {
+  const auto gpu = open();
+  int stream = 0;
+  EXPECT_FALSE(gpu->is_captured(&stream));
+  EXPECT_FALSE(gpu->is_captured(nullptr));
+  fake_.captured = {&stream};
+  EXPECT_TRUE(gpu->is_captured(&stream));
 }
 
 TEST_F(DriverGpuTest, NoStepsAreNoGraph) {

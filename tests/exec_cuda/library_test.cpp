@@ -1,6 +1,7 @@
 // Where NVIDIA's libraries are looked for, and what is said when they are not there.
 #include "exec/cuda/library.hpp"
 
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -47,6 +48,8 @@ TEST(Library, OrderOfPlaces) {
   SearchPath search;
   search.option = "/o";
   search.environment = "/e";
+  search.loaded = {"/l/libcudnn_ops.so.9", "/m/libcudnn_graph.so.9", "/m/libcudnn.so.8", "/m/libc.so"};
+  search.named = {"/n"};
   search.packages = {"/p", "/q"};
   search.toolkit = "/t";
   EXPECT_THAT(
@@ -64,6 +67,10 @@ TEST(Library, OrderOfPlaces) {
           "BRAZE_CUDA_PATH /e/lib/libcudnn_ops_infer.so.8",
           "BRAZE_CUDA_PATH /e/nvidia/cudnn/lib/libcudnn_graph.so.9",
           "BRAZE_CUDA_PATH /e/nvidia/cudnn/lib/libcudnn_ops_infer.so.8",
+          "loaded already /m/libcudnn_graph.so.9", "loaded already /l/libcudnn_graph.so.9",
+          "loaded already /m/libcudnn_ops_infer.so.8",
+          "PyPI package of this process /n/nvidia/cudnn/lib/libcudnn_graph.so.9",
+          "PyPI package of this process /n/nvidia/cudnn/lib/libcudnn_ops_infer.so.8",
           "dynamic linker libcudnn_graph.so.9", "dynamic linker libcudnn_ops_infer.so.8",
           "PyPI package /p/nvidia/cudnn/lib/libcudnn_graph.so.9",
           "PyPI package /p/nvidia/cudnn/lib/libcudnn_ops_infer.so.8",
@@ -129,9 +136,63 @@ TEST(Library, EnvironmentOfTheProcess) {
 TEST(Library, FoldersThatTheProcessNamed) {
   const TemporaryFolder root;
   for (int twice = 0; twice < 2; ++twice) add_process_packages(root.path());
-  const std::vector<fs::path> packages = SearchPath::of_process().packages;
-  ASSERT_FALSE(packages.empty());
-  EXPECT_EQ(std::count(packages.begin(), packages.end(), root.path()), 1);
+  const std::vector<fs::path> named = SearchPath::of_process().named;
+  EXPECT_EQ(std::count(named.begin(), named.end(), root.path()), 1);
+}
+
+/// A cuDNN of the system that the dynamic linker would find, one of PyPI's that the process named.
+struct TwoOfThem {
+  TemporaryFolder root;
+  fs::path system = root.path() / "system", packages = root.path() / "site-packages";
+  SearchPath search = only("");
+
+  TwoOfThem() {
+    for (const fs::path& folder : {system, packages / "nvidia/cudnn/lib"}) {
+      fs::create_directories(folder);
+      for (const char* name : {"libcudnn_graph.so.9", "libcudnn_ops.so.9"})
+        fs::copy_file(fs::path(BRAZE_FAKE_CUDNN) / "libcudnn_graph.so.9", folder / name);
+    }
+    search.toolkit = root.path() / "toolkit";
+    fs::create_directories(search.toolkit);
+    fs::create_directory_symlink(system, search.toolkit / "lib64");
+    search.named = {packages};
+  }
+  std::pair<fs::path, std::string> find() {
+    const Search found = open_library(Library::kCudnn, search);
+    if (found.library == nullptr) return {"", found.explain(Library::kCudnn)};
+    return {found.library->path(), found.library->origin()};
+  }
+};
+
+TEST(Library, PackagesOfTheProcessComeFirst) {
+  TwoOfThem both;
+  EXPECT_EQ(both.find(), std::pair(both.packages / "nvidia/cudnn/lib/libcudnn_graph.so.9",
+                                   std::string("PyPI package of this process")));
+  // Told again why it was opened, not that it is loaded now.
+  both.search.loaded = SearchPath::of_process().loaded;
+  std::erase_if(both.search.loaded, [&](const fs::path& file) {
+    return !file.string().starts_with(both.root.path().string());
+  });
+  ASSERT_EQ(both.search.loaded.size(), 1U);
+  both.search.named.clear();
+  EXPECT_EQ(both.find(), std::pair(both.packages / "nvidia/cudnn/lib/libcudnn_graph.so.9",
+                                   std::string("PyPI package of this process")));
+}
+
+TEST(Library, WhatIsLoadedAlreadyComesBeforePackages) {
+  TwoOfThem both;
+  const fs::path part = both.system / "libcudnn_ops.so.9";  // another part of it is enough
+  ASSERT_NE(dlopen(part.c_str(), RTLD_NOW | RTLD_LOCAL), nullptr) << dlerror();
+  both.search.loaded = SearchPath::of_process().loaded;
+  EXPECT_EQ(std::count(both.search.loaded.begin(), both.search.loaded.end(), part), 1);
+  std::erase_if(both.search.loaded, [&](const fs::path& file) { return file != part; });
+  EXPECT_EQ(both.find(),
+            std::pair(both.system / "libcudnn_graph.so.9", std::string("loaded already")));
+  both.search.environment = both.packages;  // what somebody named comes first all the same
+  EXPECT_EQ(both.find(), std::pair(both.packages / "nvidia/cudnn/lib/libcudnn_graph.so.9",
+                                   std::string("BRAZE_CUDA_PATH")));
+  both.search.option = both.system;
+  EXPECT_EQ(both.find().second, "option");
 }
 
 TEST(Library, FoundInEachKindOfFolder) {

@@ -52,6 +52,7 @@ enum class DeviceAttribute : int {
 };
 enum class FunctionAttribute : int { kMaxDynamicSharedBytes = 8, kNonPortableClusterSize = 14 };
 enum class CaptureMode : int { kRelaxed = 2 };
+enum class CaptureStatus : int { kNone = 0, kActive = 1, kInvalidated = 2 };
 enum class JitOption : int { kErrorLogBuffer = 5, kErrorLogBytes = 6 };
 
 inline constexpr unsigned kStreamNonBlocking = 1;
@@ -140,6 +141,7 @@ enum class MapFill : int { kZero = 0 };
   F(stream_destroy, cuStreamDestroy_v2, (Stream))                                                  \
   F(stream_synchronize, cuStreamSynchronize, (Stream))                                             \
   F(stream_wait_event, cuStreamWaitEvent, (Stream, Event, unsigned flags))                         \
+  F(stream_is_capturing, cuStreamIsCapturing, (Stream, CaptureStatus*))                            \
   F(stream_begin_capture, cuStreamBeginCapture_v2, (Stream, CaptureMode))                          \
   F(stream_end_capture, cuStreamEndCapture, (Stream, Graph*))                                      \
   F(module_load_data, cuModuleLoadDataEx,                                                          \
@@ -162,8 +164,9 @@ enum class MapFill : int { kZero = 0 };
   F(event_elapsed_time, cuEventElapsedTime, (float* milliseconds, Event, Event))                   \
   F(event_destroy, cuEventDestroy_v2, (Event))
 
-/// Those that a driver may lack: TMA came with CUDA 12.0.
+/// Those that a driver may lack: TMA and numbers of streams came with CUDA 12.0.
 #define BRAZE_OPTIONAL_DRIVER_FUNCTIONS(F)                                                      \
+  F(stream_get_id, cuStreamGetId, (Stream, unsigned long long* id))                             \
   F(tensor_map_encode_tiled, cuTensorMapEncodeTiled,                                            \
     (TensorMap*, MapType, std::uint32_t rank, void* address, const std::uint64_t* extents,      \
      const std::uint64_t* strides, const std::uint32_t* box, const std::uint32_t* steps,        \

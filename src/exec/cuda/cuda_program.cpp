@@ -389,7 +389,7 @@ void CudaProgram::copy_from_gpu(std::span<const void* const> outputs, std::span<
       false);
 }
 
-Recording* CudaProgram::recording_of(const Borders& borders) const {
+Recording* CudaProgram::recording_of(const Borders& borders, bool may_make) const {
   constexpr std::size_t kGuests = 8;
   constexpr std::uintptr_t kAlignment = 256;  // what Gpu::allocate gives, and kernels rely on
   const auto aligned = [](const std::byte* address) {
@@ -400,15 +400,17 @@ Recording* CudaProgram::recording_of(const Borders& borders) const {
     return nullptr;
   const auto found = std::ranges::find(guests_, borders, &Guest::borders);
   if (found == guests_.end()) {
+    if (!may_make) return nullptr;
     if (guests_.size() == kGuests) guests_.erase(guests_.begin());
     guests_.push_back({borders, nullptr});
     return nullptr;
   }
   std::rotate(found, found + 1, guests_.end());
   Guest& guest = guests_.back();
-  if (guest.recording == nullptr) {
+  if (guest.recording == nullptr && may_make) {
     std::vector<std::size_t> recorded;
     guest.recording = record(borders, recorded);
+    gpu_->wait();  // until it is there: it is launched in another stream
   }
   return guest.recording.get();
 }
@@ -423,23 +425,44 @@ void CudaProgram::run_on_gpu(std::span<const void* const> inputs, std::span<void
   const std::lock_guard lock(mutex_);
   guard(
       [&] {
-        Recording* const in_place = recording_of(borders);
-        gpu_->wait_for(stream);
+        // The caller's graph keeps the order of what is captured, and cannot wait for what is not.
+        const bool captured = gpu_->is_captured(stream);
+        Recording* const in_place = recording_of(borders, !captured);
+        if (!captured) gpu_->hold(stream);
         if (in_place != nullptr) {
-          in_place->run();
+          in_place->run_in(stream);
         } else {
           for (std::size_t i = 0; i < inputs_.size(); ++i)
-            gpu_->copy(inputs_[i].device.get(), inputs[i], inputs_[i].bytes);
-          recording_->run();
+            gpu_->copy_in_stream(stream, inputs_[i].device.get(), inputs[i], inputs_[i].bytes);
+          recording_->run_in(stream);
           for (std::size_t i = 0; i < outputs_.size(); ++i)
-            gpu_->copy(outputs[i], outputs_[i].device.get(), outputs_[i].bytes);
+            gpu_->copy_in_stream(stream, outputs[i], outputs_[i].device.get(), outputs_[i].bytes);
         }
-        gpu_->hold(stream);
+        if (captured) return;
+        gpu_->wait_for(stream);
         // What a step on the host throws is told by this call, not by a later one.
         const auto on_host = [this](std::size_t k) { return kernels_[k].host != nullptr; };
         if (std::ranges::any_of(recorded_, on_host)) gpu_->wait();
       },
       false);
+}
+
+void CudaProgram::order_after(void* stream) const {
+  require_gpu();
+  const std::lock_guard lock(mutex_);
+  guard([&] { gpu_->wait_for(stream); }, false);
+}
+
+void CudaProgram::order_before(void* stream) const {
+  require_gpu();
+  const std::lock_guard lock(mutex_);
+  guard([&] { gpu_->hold(stream); }, false);
+}
+
+void CudaProgram::synchronize() const {
+  require_gpu();
+  const std::lock_guard lock(mutex_);
+  guard([&] { gpu_->wait(); }, false);
 }
 
 void CudaProgram::time(std::span<const void* const> inputs, std::span<void* const> outputs,

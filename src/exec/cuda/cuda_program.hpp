@@ -30,12 +30,15 @@ class CudaProgram final : public Program {
   /// cache has kept only if it keeps those of the whole network.
   [[nodiscard]] std::unique_ptr<KernelTimer> timer(std::size_t k) const override;
   [[nodiscard]] int gpu() const override { return gpu_ != nullptr ? gpu_->index() : -1; }
-  /// Addresses that come a second time get a recording of their own, the first time they are copied
-  /// from and to the program's.
+  /// Everything is put into the caller's stream. Addresses that come a second time get a recording
+  /// of their own, the first time they are copied from and to the program's.
   void run_on_gpu(std::span<const void* const> inputs, std::span<void* const> outputs,
                   void* stream) const override;
   void copy_from_gpu(std::span<const void* const> outputs, std::span<void* const> host,
                      void* stream) const override;
+  void order_after(void* stream) const override;
+  void order_before(void* stream) const override;
+  void synchronize() const override;
   [[nodiscard]] std::shared_ptr<std::byte> allocate_on_gpu(std::size_t bytes) const override;
   [[nodiscard]] std::string source(std::size_t k) const override;
 
@@ -76,8 +79,9 @@ class CudaProgram final : public Program {
   [[nodiscard]] std::unique_ptr<Recording> record(const Borders& borders,
                                                   std::vector<std::size_t>& recorded) const;
   [[nodiscard]] Borders own_borders() const;
-  /// The recording for a caller's addresses; null: it is their first time, or they are not aligned.
-  [[nodiscard]] Recording* recording_of(const Borders& borders) const;
+  /// The recording for a caller's addresses; null: it is their first time, or they are not aligned,
+  /// or there is none yet and none may be made.
+  [[nodiscard]] Recording* recording_of(const Borders& borders, bool may_make) const;
   void require_gpu() const;
   /// Does `body`; errors of the device name the network, and how to find the kernel.
   template <class Body>

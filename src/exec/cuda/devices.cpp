@@ -27,12 +27,16 @@ DeviceReport report_gpu(const Driver& driver, int index) {
   return report;
 }
 
+/// "13.0 /usr/lib/libnvrtc.so.13 (dynamic linker)": which, and why that one.
+std::string describe(const OpenLibrary& library) {
+  return fmt::format("{} {} ({})", to_string(library.version()), library.path().string(),
+                     library.origin());
+}
+
 DeviceReport report_library(const char* name, Library library, const SearchPath& search) {
   const Search found = open_library(library, search);
   if (found.library == nullptr) return {name, false, found.explain(library)};
-  return {
-      name, true,
-      fmt::format("{} {}", to_string(found.library->version()), found.library->path().string())};
+  return {name, true, describe(*found.library)};
 }
 
 }  // namespace
@@ -43,9 +47,7 @@ std::vector<DeviceReport> report_devices(const SearchPath& search) {
   try {
     const auto driver = open_driver(search);
     version = driver->version;
-    reports.push_back({"cuda", true,
-                       fmt::format("driver for CUDA {}, {}", to_string(driver->version),
-                                   driver->library->path().string())});
+    reports.push_back({"cuda", true, "driver for CUDA " + describe(*driver->library)});
     for (int i = 0; i < driver->devices; ++i) reports.push_back(report_gpu(*driver, i));
   } catch (const Exception& error) {
     reports.push_back({"cuda", false, error.error().message});
@@ -54,16 +56,14 @@ std::vector<DeviceReport> report_devices(const SearchPath& search) {
     const auto nvrtc = open_nvrtc(search, 0, version);
     reports.push_back(
         {"nvrtc", true,
-         fmt::format("{} {}, compiles for sm_{}", to_string(nvrtc->library->version()),
-                     nvrtc->library->path().string(), fmt::join(nvrtc->archs, ", "))});
+         fmt::format("{}, compiles for sm_{}", describe(*nvrtc->library),
+                     fmt::join(nvrtc->archs, ", "))});
   } catch (const Exception& error) {
     reports.push_back({"nvrtc", false, error.error().message});
   }
   try {
     const auto cudnn = open_cudnn(search);
-    reports.push_back(
-        {"cudnn", true,
-         fmt::format("{} {}", to_string(cudnn->version), cudnn->library->path().string())});
+    reports.push_back({"cudnn", true, describe(*cudnn->library)});
   } catch (const Exception& error) {
     reports.push_back({"cudnn", false, error.error().message});
   }

@@ -54,7 +54,15 @@ class GpuContext {
 
   [[nodiscard]] const Driver& driver() const { return *driver_; }
   [[nodiscard]] const GpuFacts& facts() const { return facts_; }
-  [[nodiscard]] api::Stream stream() const { return stream_; }
+  /// The stream, to enqueue something in it.
+  [[nodiscard]] api::Stream stream() const {
+    touched_.store(true, std::memory_order_relaxed);
+    return stream_;
+  }
+  /// The same, for waits that enqueue nothing of their own.
+  [[nodiscard]] api::Stream untouched_stream() const { return stream_; }
+  /// True if somebody asked for stream() since this was cleared.
+  [[nodiscard]] std::atomic<bool>& touched() const { return touched_; }
   /// "cuda:0 (NVIDIA H200)"
   [[nodiscard]] const std::string& name() const { return name_; }
 
@@ -93,6 +101,7 @@ class GpuContext {
   api::DeviceId device_ = 0;
   api::Context context_ = nullptr;
   api::Stream stream_ = nullptr;
+  mutable std::atomic<bool> touched_ = false;
   mutable std::atomic<bool> lost_ = false;
   mutable std::mutex mutex_;
   mutable std::string loss_;  // how it was lost

@@ -157,12 +157,31 @@ void DriverGpu::copy_out(void* host, const void* device, std::size_t bytes) {
       "copying {} bytes from it", bytes);
 }
 
-void DriverGpu::copy(void* to, const void* from, std::size_t bytes) {
+void DriverGpu::copy_in_stream(void* stream, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   const GpuContext::Current current(*context_);
   context_->check(context_->driver().memcpy_on_device(address_of(to), address_of(from), bytes,
-                                                      context_->stream()),
+                                                      static_cast<api::Stream>(stream)),
                   "copying {} bytes on it", bytes);
+}
+
+std::optional<unsigned long long> DriverGpu::id_of(void* stream) const {
+  const Driver& driver = context_->driver();
+  unsigned long long id = 0;
+  if (driver.stream_get_id == nullptr ||
+      driver.stream_get_id(static_cast<api::Stream>(stream), &id) != api::kSuccess)
+    return std::nullopt;
+  return id;
+}
+
+bool DriverGpu::is_captured(void* stream) {
+  if (stream == nullptr) return false;  // the default stream cannot be
+  const GpuContext::Current current(*context_);
+  api::CaptureStatus status = api::CaptureStatus::kNone;
+  context_->check(
+      context_->driver().stream_is_capturing(static_cast<api::Stream>(stream), &status),
+      "looking at the caller's stream");
+  return status != api::CaptureStatus::kNone;
 }
 
 void DriverGpu::wait_for(void* stream) {
@@ -172,8 +191,9 @@ void DriverGpu::wait_for(void* stream) {
   const Driver& driver = context_->driver();
   context_->check(driver.event_record(fork_->get(), static_cast<api::Stream>(stream)),
                   "recording an event in the caller's stream");
-  context_->check(driver.stream_wait_event(context_->stream(), fork_->get(), 0),
+  context_->check(driver.stream_wait_event(context_->untouched_stream(), fork_->get(), 0),
                   "waiting for the caller's stream");
+  if (const auto id = id_of(stream); !id || id != held_) context_->touched() = true;
 }
 
 void DriverGpu::hold(void* stream) {
@@ -181,14 +201,21 @@ void DriverGpu::hold(void* stream) {
   if (join_ == nullptr) join_ = std::make_unique<OwnedEvent>(context_, api::kEventDisableTiming);
   const GpuContext::Current current(*context_);
   const Driver& driver = context_->driver();
-  context_->check(driver.event_record(join_->get(), context_->stream()), "recording an event");
+  const auto id = id_of(stream);
+  if (id && id == held_ && !context_->touched()) return;
+  held_.reset();
+  context_->touched() = false;
+  context_->check(driver.event_record(join_->get(), context_->untouched_stream()),
+                  "recording an event");
   context_->check(driver.stream_wait_event(static_cast<api::Stream>(stream), join_->get(), 0),
                   "making the caller's stream wait");
+  held_ = id;
 }
 
 void DriverGpu::wait() {
   const GpuContext::Current current(*context_);
-  context_->check(context_->driver().stream_synchronize(context_->stream()), "running kernels");
+  context_->check(context_->driver().stream_synchronize(context_->untouched_stream()),
+                  "running kernels");
   host_errors_->rethrow();
 }
 

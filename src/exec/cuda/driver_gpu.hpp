@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "exec/cuda/driver.hpp"
@@ -34,9 +35,10 @@ class DriverGpu final : public Gpu {
   std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override;
   void copy_in(void* device, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* device, std::size_t bytes) override;
-  void copy(void* to, const void* from, std::size_t bytes) override;
+  void copy_in_stream(void* stream, void* to, const void* from, std::size_t bytes) override;
   void wait_for(void* stream) override;
   void hold(void* stream) override;
+  [[nodiscard]] bool is_captured(void* stream) override;
   void wait() override;
   std::unique_ptr<Mark> make_mark() override;
   std::shared_ptr<const cuda::Module> load(const std::string& image,
@@ -46,11 +48,16 @@ class DriverGpu final : public Gpu {
   std::unique_ptr<Recording> record(std::vector<Step> steps) override;
 
  private:
+  /// The number that no other stream of the process has or had; nothing if the driver has none.
+  [[nodiscard]] std::optional<unsigned long long> id_of(void* stream) const;
+
   std::shared_ptr<const GpuContext> context_;
   std::shared_ptr<class HostErrors> host_errors_;
   Device device_;
   int index_;
   std::unique_ptr<class OwnedEvent> fork_, join_;  // from and to the streams of others
+  /// The stream that the work of ours, unless context_->touched(), is all before.
+  std::optional<unsigned long long> held_;
   SearchPath search_;
   std::mutex mutex_;
   std::shared_ptr<class CudnnSession> cudnn_;  // null: nothing was prepared yet

@@ -80,6 +80,8 @@ class Recording {
   virtual ~Recording() = default;
   /// Enqueues all steps. kDevice if the device refuses or has been lost.
   virtual void run() = 0;
+  /// The same in somebody else's stream of this GPU's primary context.
+  virtual void run_in(void* stream) = 0;
   /// Runs the steps one by one, on one stream, and waits; the time of each, in seconds, from device
   /// events. An error names the step that it ended.
   virtual void run_timed(std::span<double> seconds) = 0;
@@ -112,13 +114,16 @@ class Gpu {
   /// Enqueued in order with everything else; `host` must be from allocate_host.
   virtual void copy_in(void* device, const void* host, std::size_t bytes) = 0;
   virtual void copy_out(void* host, const void* device, std::size_t bytes) = 0;
-  /// The same from device memory to device memory.
-  virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
+  /// From device memory to device memory, in somebody else's stream.
+  virtual void copy_in_stream(void* stream, void* to, const void* from, std::size_t bytes) = 0;
   /// What is enqueued from now on begins after all that is in `stream`: somebody else's, of this
   /// GPU's primary context.
   virtual void wait_for(void* stream) = 0;
-  /// What is put into `stream` from now on begins after all that was enqueued here.
+  /// What is put into `stream` from now on begins after all that was enqueued here. Costs nothing
+  /// if all of that was waited for in that very stream.
   virtual void hold(void* stream) = 0;
+  /// True while somebody records a graph of what is put into `stream`.
+  [[nodiscard]] virtual bool is_captured(void* stream) = 0;
   /// Waits for all that was enqueued. kDevice if any of it failed.
   virtual void wait() = 0;
   virtual std::unique_ptr<Mark> make_mark() = 0;

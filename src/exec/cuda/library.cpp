@@ -9,6 +9,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <sstream>
@@ -24,6 +25,7 @@ struct Names {
   const char* text;
   std::vector<const char*> files;    // newest first
   std::vector<const char*> folders;  // of PyPI's packages, below site-packages
+  const char* parts = "";            // what the names of all its libraries begin with
 };
 
 const Names& names(Library library) {
@@ -34,13 +36,18 @@ const Names& names(Library library) {
        {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2"},
        {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}},
       // Not libcudnn.so: that ends the process if one of its parts is missing.
-      {"cuDNN", {"libcudnn_graph.so.9", "libcudnn_ops_infer.so.8"}, {"nvidia/cudnn/lib"}},
+      {"cuDNN",
+       {"libcudnn_graph.so.9", "libcudnn_ops_infer.so.8"},
+       {"nvidia/cudnn/lib"},
+       "libcudnn"},
       {"the CUDA run time",
        {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"},
        {"nvidia/cu13/lib", "nvidia/cuda_runtime/lib"}},
   }};
   return all.at(static_cast<std::size_t>(library));
 }
+
+constexpr const char* kLoaded = "loaded already";
 
 fs::path from_environment(const char* name) {
   const char* value = std::getenv(name);
@@ -111,6 +118,31 @@ void add_packages_in(Library library, const char* origin, const fs::path& folder
     add_folder(library, origin, folder / package, result);
 }
 
+/// ".so.9" of "libcudnn_ops.so.9.1".
+std::string_view major_of(std::string_view file) {
+  const std::size_t begin = file.find(".so.");
+  if (begin == std::string_view::npos) return "";
+  return file.substr(begin, file.find('.', begin + 4) - begin);
+}
+
+/// The library itself where it is loaded, or what lies beside another part of it.
+void add_loaded(Library library, const std::vector<fs::path>& loaded, std::vector<Place>& result) {
+  const auto add = [&](fs::path file) {
+    if (std::ranges::find(result, file, &Place::file) == result.end())
+      result.push_back({kLoaded, std::move(file)});
+  };
+  const auto& [text, files, folders, parts] = names(library);
+  for (const char* file : files)
+    for (const fs::path& one : loaded)
+      if (one.filename() == file) add(one);
+  if (*parts == '\0') return;
+  for (const char* file : files)
+    for (const fs::path& one : loaded)
+      if (const std::string name = one.filename().string();
+          name.starts_with(parts) && major_of(name) == major_of(file))
+        add(one.parent_path() / file);
+}
+
 /// A folder that somebody named: the libraries' own, a toolkit, or a site-packages folder.
 void add_named(Library library, const char* origin, const fs::path& folder,
                std::vector<Place>& result) {
@@ -162,6 +194,29 @@ fs::path loaded_path(void* handle, const fs::path& otherwise) {
   return map->l_name;
 }
 
+/// All libraries of the process by their paths.
+std::vector<fs::path> loaded_files() {
+  std::vector<fs::path> files;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t /*bytes*/, void* list) {
+        if (info->dlpi_name != nullptr && info->dlpi_name[0] == '/')
+          static_cast<std::vector<fs::path>*>(list)->emplace_back(info->dlpi_name);
+        return 0;
+      },
+      &files);
+  return files;
+}
+
+/// Why a file is taken; of one that was opened here, which makes it loaded, why it was then.
+std::string origin_of(const fs::path& file, const std::string& origin) {
+  static std::mutex mutex;
+  static std::map<fs::path, std::string> origins;
+  const std::lock_guard lock(mutex);
+  if (origin != kLoaded) origins[file] = origin;
+  const auto found = origins.find(file);
+  return found != origins.end() ? found->second : origin;
+}
+
 constexpr const char* kNoFile = "no such file";
 constexpr const char* kTriedAlready = "it is a library that was tried already";
 
@@ -186,8 +241,9 @@ SearchPath SearchPath::of_process(const fs::path& option) {
   {
     ProcessPackages& mine = process_packages();
     const std::lock_guard lock(mine.mutex);
-    search.packages = mine.folders;
+    search.named = mine.folders;
   }
+  search.loaded = loaded_files();
   search.option = option;
   search.environment = from_environment("BRAZE_CUDA_PATH");
   const fs::path home = from_environment("HOME");
@@ -202,6 +258,9 @@ std::vector<Place> places(Library library, const SearchPath& search) {
   std::vector<Place> result;
   add_named(library, "option", search.option, result);
   add_named(library, "BRAZE_CUDA_PATH", search.environment, result);
+  add_loaded(library, search.loaded, result);
+  for (const fs::path& folder : search.named)
+    add_packages_in(library, "PyPI package of this process", folder, result);
   if (search.linker)
     for (const char* file : names(library).files) result.push_back({"dynamic linker", file});
   for (const fs::path& folder : search.packages)
@@ -243,11 +302,12 @@ Search open_library(Library library, const SearchPath& search, const Refusal& re
           {std::move(place), fmt::format("it is not {}: it tells no version", to_string(library))});
       continue;
     }
-    auto opened = std::make_shared<const OpenLibrary>(handle, loaded_path(handle, place.file),
-                                                      place.origin, *version);
-    std::string why = refusal ? refusal(*opened) : "";
+    const fs::path path = loaded_path(handle, place.file);
+    OpenLibrary opened(handle, path, place.origin, *version);
+    std::string why = refusal ? refusal(opened) : "";
     if (why.empty()) {
-      result.library = std::move(opened);
+      result.library = std::make_shared<const OpenLibrary>(
+          handle, path, origin_of(path, place.origin), *version);
       return result;
     }
     result.tried.push_back({std::move(place), std::move(why)});

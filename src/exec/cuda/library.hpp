@@ -2,11 +2,14 @@
 //   1. the folder the caller names,
 //   2. the folder that BRAZE_CUDA_PATH names,
 //      (of both: the folder itself, its lib64 and lib, and nvidia/... in it as in 4)
-//   3. the dynamic linker: what is loaded already, LD_LIBRARY_PATH, the system's folders,
+//   3. where the process has loaded it from, or another part of it: cuDNN is ten libraries that
+//      refuse each other if their versions differ,
 //   4. the nvidia packages of PyPI: nvidia/cu13/lib, nvidia/cuda_nvrtc/lib, nvidia/cudnn/lib ... in
-//      folders that the process named, in the site-packages of VIRTUAL_ENV, of CONDA_PREFIX, of the
-//      first python3 in PATH, of the user, and of /usr/local and /usr,
-//   5. /usr/local/cuda/lib64 (and for the driver where containers put it).
+//      folders that the process named: there torch, CuPy and JAX, loaded later, will look,
+//   5. the dynamic linker: LD_LIBRARY_PATH, the system's folders,
+//   6. the packages as in 4 in the site-packages of VIRTUAL_ENV, of CONDA_PREFIX, of the first
+//      python3 in PATH, of the user, and of /usr/local and /usr,
+//   7. /usr/local/cuda/lib64 (and for the driver where containers put it).
 // In each place newer versions come first. Once opened, a library stays until the process ends.
 #pragma once
 
@@ -28,9 +31,11 @@ const char* to_string(Library library);
 struct SearchPath {
   std::filesystem::path option;                       // 1; "": none
   std::filesystem::path environment;                  // 2; "": none
-  bool linker = true;                                 // 3
-  std::vector<std::filesystem::path> packages;        // 4: site-packages folders
-  std::filesystem::path toolkit = "/usr/local/cuda";  // 5; "": none
+  std::vector<std::filesystem::path> loaded;          // 3: files of all libraries of the process
+  std::vector<std::filesystem::path> named;           // 4: site-packages folders
+  bool linker = true;                                 // 5
+  std::vector<std::filesystem::path> packages;        // 6: site-packages folders
+  std::filesystem::path toolkit = "/usr/local/cuda";  // 7; "": none
   std::vector<std::filesystem::path> drivers = {"/usr/lib/wsl/lib", "/usr/local/nvidia/lib64"};
 
   /// That of this process, with its environment read.
@@ -42,7 +47,9 @@ void add_process_packages(const std::filesystem::path& site_packages);
 
 /// A file to try: a path, or a bare name for the dynamic linker.
 struct Place {
-  std::string origin;  // "option", "BRAZE_CUDA_PATH", "dynamic linker", "PyPI package", "toolkit"
+  /// "option", "BRAZE_CUDA_PATH", "loaded already", "PyPI package of this process", "dynamic
+  /// linker", "PyPI package", "toolkit", "driver"
+  std::string origin;
   std::filesystem::path file;
 };
 
@@ -63,6 +70,7 @@ class OpenLibrary {
   /// Null if the library has no such symbol.
   [[nodiscard]] void* symbol(const char* name) const;
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  /// Place::origin; of one loaded already because it was opened here, that of then.
   [[nodiscard]] const std::string& origin() const { return origin_; }
   [[nodiscard]] const Version& version() const { return version_; }
 

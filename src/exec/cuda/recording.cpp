@@ -86,14 +86,15 @@ class DriverRecording final : public Recording {
   ~DriverRecording() override {
     const GpuContext::Current current(*context_, std::nothrow);
     if (!current.active()) return;
-    driver().stream_synchronize(context_->stream());  // host steps use what is freed now
+    // Host steps use what is freed now.
+    driver().stream_synchronize(context_->untouched_stream());
     if (graph_ != nullptr) driver().graph_exec_destroy(graph_);
   }
 
   void run() override {
-    const GpuContext::Current current(*context_);
-    launch_graph(graph_);
+    run_in_stream(context_->stream());
   }
+  void run_in(void* stream) override { run_in_stream(static_cast<api::Stream>(stream)); }
 
   void run_timed(std::span<double> seconds) override {
     ensure(seconds.size() == steps_.size(), "there is a time for each step");
@@ -131,6 +132,12 @@ class DriverRecording final : public Recording {
   using OwnedGraph = std::unique_ptr<std::remove_pointer_t<api::GraphExec>, DestroyGraph>;
 
   [[nodiscard]] const Driver& driver() const { return context_->driver(); }
+
+  void run_in_stream(api::Stream stream) const {
+    const GpuContext::Current current(*context_);
+    if (graph_ != nullptr)
+      context_->check(driver().graph_launch(graph_, stream), "launching a graph");
+  }
 
   void launch_graph(api::GraphExec graph) const {
     if (graph != nullptr)

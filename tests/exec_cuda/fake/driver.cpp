@@ -77,6 +77,10 @@ void drop(int& count, Handle handle) {
 extern "C" {
 
 State* fake_state() { return &state; }
+/// For those that cannot read a State: the calls of a function so far.
+int fake_calls(const char* function) {
+  return static_cast<int>(std::ranges::count(state.calls, function));
+}
 
 int cuInit(unsigned) {
   FAKE(cuInit);
@@ -260,6 +264,17 @@ int cuStreamWaitEvent(Stream stream, Event event, unsigned) {
   if (!fake->captured) return 0;
   if (capturing == nullptr) return 907;
   tails[stream].insert(fake->tail.begin(), fake->tail.end());
+  return 0;
+}
+int cuStreamIsCapturing(Stream stream, CaptureStatus* status) {
+  FAKE(cuStreamIsCapturing);
+  *status = state.captured.contains(stream) ? CaptureStatus::kActive : CaptureStatus::kNone;
+  return 0;
+}
+int cuStreamGetId(Stream stream, unsigned long long* id) {
+  FAKE(cuStreamGetId);
+  const auto found = state.ids.find(stream);
+  *id = found == state.ids.end() ? 7 : found->second;
   return 0;
 }
 int cuModuleLoadDataEx(Module* module, const void* image, unsigned, JitOption*, void** values) {

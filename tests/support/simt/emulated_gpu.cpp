@@ -197,6 +197,12 @@ struct EmulatedGpu::State {
     if (!error.empty()) fail(ErrorCode::kDevice, "{}", error);
   }
 
+  /// Notes what was done with somebody else's stream.
+  void note(const char* what, const void* stream) {
+    streams.push_back(fmt::format("{} {}", what, reinterpret_cast<std::uintptr_t>(stream)));
+  }
+  std::vector<std::string> streams;
+
   /// Does nothing of what was enqueued but releases.
   void drop() {
     for (; !queue.empty(); queue.pop_front())
@@ -233,6 +239,10 @@ class EmulatedRecording : public cuda::Recording {
         done[next] = true;
       }
     }});
+  }
+  void run_in(void* stream) override {
+    state_->note("run in", stream);
+    run();
   }
   void run_timed(std::span<double> seconds) override {
     state_->flush();
@@ -342,8 +352,9 @@ void EmulatedGpu::copy_out(void* host, const void* device, std::size_t bytes) {
   state_->queue.push_back({[=] { std::memcpy(host, device, bytes); }});
 }
 
-void EmulatedGpu::copy(void* to, const void* from, std::size_t bytes) {
+void EmulatedGpu::copy_in_stream(void* stream, void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
+  state_->note("copy in", stream);
   ++copies_;
   (void)state_->holding(to, bytes);
   (void)state_->holding(from, bytes);
@@ -351,12 +362,14 @@ void EmulatedGpu::copy(void* to, const void* from, std::size_t bytes) {
 }
 
 void EmulatedGpu::wait_for(void* stream) {
-  streams_.push_back(fmt::format("wait for {}", reinterpret_cast<std::uintptr_t>(stream)));
+  state_->note("wait for", stream);
 }
 
 void EmulatedGpu::hold(void* stream) {
-  streams_.push_back(fmt::format("hold {}", reinterpret_cast<std::uintptr_t>(stream)));
+  state_->note("hold", stream);
 }
+
+const std::vector<std::string>& EmulatedGpu::streams() const { return state_->streams; }
 
 void EmulatedGpu::wait() { state_->flush(); }
 

@@ -30,9 +30,10 @@ class EmulatedGpu : public cuda::Gpu {
   std::shared_ptr<std::byte> allocate_host(std::size_t bytes) override;
   void copy_in(void* device, const void* host, std::size_t bytes) override;
   void copy_out(void* host, const void* device, std::size_t bytes) override;
-  void copy(void* to, const void* from, std::size_t bytes) override;
+  void copy_in_stream(void* stream, void* to, const void* from, std::size_t bytes) override;
   void wait_for(void* stream) override;
   void hold(void* stream) override;
+  [[nodiscard]] bool is_captured(void* stream) override { return stream == captured_; }
   void wait() override;
   std::unique_ptr<cuda::Mark> make_mark() override;
   std::shared_ptr<const cuda::Module> load(const std::string& image,
@@ -46,8 +47,10 @@ class EmulatedGpu : public cuda::Gpu {
   void set_seed(std::uint64_t seed);
   /// allocate() fails when more than this is in use.
   void set_capacity(std::size_t bytes);
-  /// Streams of others: "wait for 7", "hold 7", in order.
-  [[nodiscard]] const std::vector<std::string>& streams() const { return streams_; }
+  /// Streams of others: "hold 7", "copy in 7", "run in 7", "wait for 7", in order.
+  [[nodiscard]] const std::vector<std::string>& streams() const;
+  /// From here on this stream is captured; nullptr: none.
+  void set_captured(void* stream) { captured_ = stream; }
   /// Copies from device memory to device memory so far.
   [[nodiscard]] std::size_t copies() const { return copies_; }
   /// Launches so far.
@@ -61,7 +64,7 @@ class EmulatedGpu : public cuda::Gpu {
   Device device_;
   std::shared_ptr<State> state_;
   std::shared_ptr<cuda::CudnnSession> cudnn_;
-  std::vector<std::string> streams_;
+  void* captured_ = nullptr;
   std::size_t copies_ = 0;
 };
 
