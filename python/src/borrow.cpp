@@ -161,7 +161,7 @@ DType dtype_or_refuse(std::optional<DType> dtype, nb::handle array, const Where&
 
 namespace {
 
-/// numpy's own arrays are in host memory; asking them where would take longer than taking them.
+/// numpy's own arrays are in host memory: asking them where would take longer than taking them.
 bool is_numpys(nb::handle array) {
   static const PyTypeObject* numpys = nullptr;  // once seen; under the GIL
   PyTypeObject* const type = Py_TYPE(array.ptr());
@@ -175,7 +175,6 @@ bool is_numpys(nb::handle array) {
 /// True for an array that says that it is in the memory of another device. False where asking
 /// fails: reading the array will then say why.
 bool is_elsewhere(nb::handle array) {
-  if (is_numpys(array)) return false;
   if (nb::hasattr(array, "__dlpack_device__")) {
     try {
       const int type = nb::cast<std::pair<int, int>>(array.attr("__dlpack_device__")()).first;
@@ -193,6 +192,7 @@ bool is_elsewhere(nb::handle array) {
 }  // namespace
 
 Borrowed::Borrowed(nb::handle array, Access access, const Place& place, const Where& where) {
+  if (is_numpys(array) && take_buffer(array, access, where)) return;
   if (PyCapsule_CheckExact(array.ptr()) != 0 && take_capsule(array, array, access, where)) return;
   if (take_own(array, place)) return;
   if (!is_elsewhere(array) && take_buffer(array, access, where)) return;

@@ -67,6 +67,77 @@ def test_the_callers_stream_is_respected(model):
         np.testing.assert_allclose(got.cpu().numpy(), want, rtol=1e-6)
 
 
+def test_two_streams_take_turns(model):
+    """A model's memory is shared by its runs: the second waits for the first, which is late."""
+    torch = pytest.importorskip("torch")
+    streams = torch.cuda.Stream(), torch.cuda.Stream()
+    hosts = random(1, 3, 8, 8, seed=1), random(1, 3, 8, 8, seed=2)
+    xs = [torch.zeros(1, 3, 8, 8, device="cuda") for _ in streams]
+    outs = [torch.empty(1, 8, 8, 8, device="cuda") for _ in streams]
+    torch.cuda.synchronize()
+    for _ in range(5):
+        for k, stream in enumerate(streams):
+            with torch.cuda.stream(stream):
+                torch.cuda._sleep(0 if k else 10_000_000)
+                xs[k].copy_(torch.from_numpy(hosts[k]))
+                model(xs[k], out=outs[k])
+        torch.cuda.synchronize()
+        for host, out in zip(hosts, outs):
+            np.testing.assert_allclose(out.cpu().numpy(), model(host), rtol=1e-6)
+
+
+def test_a_stream_that_is_not_the_current_one(model):
+    """The input is made in the current stream, late; the work goes into another one."""
+    torch = pytest.importorskip("torch")
+    side = torch.cuda.Stream()
+    host = random(1, 3, 8, 8)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        x = torch.zeros(1, 3, 8, 8, device="cuda").to(memory_format=layout)
+        torch.cuda._sleep(10_000_000)
+        x.copy_(torch.from_numpy(host))
+        got = model(x, stream=side.cuda_stream)
+        side.synchronize()
+        np.testing.assert_allclose(got.cpu().numpy(), model(host), rtol=1e-6)
+
+
+def test_cupys_arrays_stay_there(model):
+    cupy = pytest.importorskip("cupy")
+    host = random(1, 3, 8, 8)
+    x, want = cupy.asarray(host), model(host)
+    for _ in range(3):
+        got = model(x)
+        assert isinstance(got, cupy.ndarray)
+        np.testing.assert_allclose(cupy.asnumpy(got), want, rtol=1e-6)
+    out = cupy.empty_like(got)
+    assert model(cupy.asfortranarray(x), out=out) is out
+    np.testing.assert_allclose(cupy.asnumpy(out), want, rtol=1e-6)
+    assert model.verify(x)
+
+
+def test_jaxs_arrays_stay_there(model, monkeypatch):
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    jax = pytest.importorskip("jax")
+    if jax.devices()[0].platform != "gpu":
+        pytest.skip("jax sees no GPU")
+    host = random(1, 3, 8, 8)
+    want = model(host)
+    for _ in range(10):
+        got = model(jax.device_put(host) + 0) + 0  # temporaries, whose memory jax uses again
+        assert isinstance(got, jax.Array)
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-6)
+
+
+def test_there_is_one_cudnn(model):
+    """torch's cuDNN and the one that Braze has opened, here or for torch, are the same files."""
+    torch = pytest.importorskip("torch")
+    braze.devices()
+    with torch.no_grad():
+        torch.nn.Conv2d(3, 8, 3).cuda()(torch.zeros(1, 3, 8, 8, device="cuda"))
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        files = {line.split()[-1] for line in maps if "/libcudnn" in line}
+    assert len({file.rpartition("/")[0] for file in files}) <= 1, files
+
+
 def test_io_binding_on_the_gpu():
     torch = pytest.importorskip("torch")
     session = braze.InferenceSession(two_outputs(), providers=["CUDAExecutionProvider"])

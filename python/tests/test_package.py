@@ -55,7 +55,7 @@ def test_the_wheel_is_tagged_for_the_pythons_that_it_serves():
 
     wheel = email.message_from_string(distribution("braze").read_text("WHEEL"))
     own = f"cp{sys.version_info.major}{sys.version_info.minor}"
-    stable = sys.version_info >= (3, 12) and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    stable = sys.version_info >= (3, 12)
     tags = {tag.rsplit("-", 1)[0] for tag in wheel.get_all("Tag")}
     assert tags == {"cp312-abi3" if stable else f"{own}-{own}"}
     assert wheel["Root-Is-Purelib"] == "false"

@@ -33,7 +33,7 @@ TEST(Devices, EverythingIsThere) {
   EXPECT_THAT(names(reports), testing::ElementsAre("cuda yes", "cuda:0 yes", "cuda:1 yes",
                                                    "nvrtc yes", "cudnn yes", "cudart yes"));
   EXPECT_THAT(reports[0].detail,
-              AllOf(StartsWith("driver for CUDA 13.0, "), EndsWith("libcuda.so.1 (option)")));
+              AllOf(StartsWith("driver for CUDA 13.0 "), EndsWith("libcuda.so.1 (option)")));
   EXPECT_EQ(reports[1].detail,
             "Fake H200, sm_90, 1.0 GiB at 1000 GB/s, 66 multiprocessors, kernels of sm_90a");
   EXPECT_THAT(reports[3].detail, AllOf(StartsWith("13.3 "), HasSubstr("libnvrtc.so.13 (BRAZE_CUDA_PATH), "),
