@@ -155,8 +155,9 @@ class BRAZE_API Model {
   /// of the GPU's primary context; null: the default stream), and is put into that stream: the call
   /// itself does not wait for the GPU, so that what goes wrong there is told by a later call. In a
   /// stream that is captured it becomes a part of the caller's graph, which the caller keeps from
-  /// running beside other runs of this model. Tensors of the same addresses are read and written in place from the second call
-  /// on; before, they are copied on the GPU. kUsage for a model that runs on no GPU.
+  /// running beside other runs of this model. Tensors of the same addresses are read and written in
+  /// place from the second call on; before, they are copied on the GPU. kUsage for a model that
+  /// runs on no GPU.
   [[nodiscard]] Status run_on_gpu(std::span<const Tensor> inputs, std::span<Tensor> outputs,
                                   void* stream) const;
   /// Copies outputs that run_on_gpu made in `stream` to the host's, and waits for them.

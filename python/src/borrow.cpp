@@ -266,8 +266,7 @@ bool Borrowed::take_dlpack(nb::handle array, Access access, const Place& place,
     if (memory == Memory::kCuda || memory == Memory::kCudaManaged) {
       gpu_ = index;
       // DLPack's 1 is CUDA's default stream.
-      capsule =
-          array.attr("__dlpack__")(nb::arg("stream") = place.stream == 0 ? 1 : place.stream);
+      capsule = array.attr("__dlpack__")(nb::arg("stream") = place.stream == 0 ? 1 : place.stream);
     } else if (memory == Memory::kCpu || memory == Memory::kCudaHost) {
       capsule = array.attr("__dlpack__")();
     } else {
@@ -345,8 +344,8 @@ bool Borrowed::take_cuda_interface(nb::handle array, Access access, const Place&
   if (stream == 1) stream = 0;  // the default one
   if (gpu >= 0 && stream && *stream != place.stream)
     unwrap(place.model->order_after(as_stream(*stream)));
-  tensor_ = Tensor::view(dtype, Shape(shape.begin(), shape.end()),
-                         reinterpret_cast<void*>(data.first));
+  tensor_ =
+      Tensor::view(dtype, Shape(shape.begin(), shape.end()), reinterpret_cast<void*>(data.first));
   return true;
 }
 

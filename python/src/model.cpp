@@ -264,8 +264,7 @@ void bind_model(nb::module_& m) {
       .def_prop_ro("gpu", &Model::gpu)
       .def("run", &run, "inputs"_a, "outputs"_a, "stream"_a = 0)
       .def("make_gpu_outputs", &make_gpu_outputs)
-      .def("synchronize",
-           [](const Model& model) { released([&] { return model.synchronize(); }); })
+      .def("synchronize", [](const Model& model) { released([&] { return model.synchronize(); }); })
       .def("copy_from_gpu", &copy_from_gpu, "outputs"_a, "host"_a, "stream"_a = 0)
       .def("fill_random", &fill_random, "arrays"_a, "seed"_a = 0)
       .def(

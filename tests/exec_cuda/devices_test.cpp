@@ -36,9 +36,11 @@ TEST(Devices, EverythingIsThere) {
               AllOf(StartsWith("driver for CUDA 13.0 "), EndsWith("libcuda.so.1 (option)")));
   EXPECT_EQ(reports[1].detail,
             "Fake H200, sm_90, 1.0 GiB at 1000 GB/s, 66 multiprocessors, kernels of sm_90a");
-  EXPECT_THAT(reports[3].detail, AllOf(StartsWith("13.3 "), HasSubstr("libnvrtc.so.13 (BRAZE_CUDA_PATH), "),
-                                       HasSubstr("compiles for sm_75, 80, 86, 89, 90, 100")));
-  EXPECT_THAT(reports[4].detail, AllOf(StartsWith("9.8.1 "), EndsWith("libcudnn_graph.so.9 (toolkit)")));
+  EXPECT_THAT(reports[3].detail,
+              AllOf(StartsWith("13.3 "), HasSubstr("libnvrtc.so.13 (BRAZE_CUDA_PATH), "),
+                    HasSubstr("compiles for sm_75, 80, 86, 89, 90, 100")));
+  EXPECT_THAT(reports[4].detail,
+              AllOf(StartsWith("9.8.1 "), EndsWith("libcudnn_graph.so.9 (toolkit)")));
   EXPECT_THAT(reports[5].detail, StartsWith("13.0 "));
   EXPECT_EQ(driver.contexts, 0);
 }

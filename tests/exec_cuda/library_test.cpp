@@ -48,7 +48,8 @@ TEST(Library, OrderOfPlaces) {
   SearchPath search;
   search.option = "/o";
   search.environment = "/e";
-  search.loaded = {"/l/libcudnn_ops.so.9", "/m/libcudnn_graph.so.9", "/m/libcudnn.so.8", "/m/libc.so"};
+  search.loaded = {"/l/libcudnn_ops.so.9", "/m/libcudnn_graph.so.9", "/m/libcudnn.so.8",
+                   "/m/libc.so"};
   search.named = {"/n"};
   search.packages = {"/p", "/q"};
   search.toolkit = "/t";

@@ -218,8 +218,7 @@ TEST(CudaProgram, TensorsOfACallerAreUsedInPlaceOnceTheyComeAgain) {
   gpu.set_captured(nullptr);
   ASSERT_TRUE(model.synchronize().ok());
   for (std::size_t caller = 0; caller < 2; ++caller)
-    EXPECT_EQ(
-        std::memcmp(outputs[caller][0].data(), want[0][0].data(), want[0][0].bytes()), 0);
+    EXPECT_EQ(std::memcmp(outputs[caller][0].data(), want[0][0].data(), want[0][0].bytes()), 0);
 
   ASSERT_TRUE(model.order_after(nullptr).ok() && model.order_before(stream).ok());
   expected.insert(expected.end(), {"wait for 0", "hold " + name});

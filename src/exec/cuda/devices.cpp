@@ -54,10 +54,9 @@ std::vector<DeviceReport> report_devices(const SearchPath& search) {
   }
   try {
     const auto nvrtc = open_nvrtc(search, 0, version);
-    reports.push_back(
-        {"nvrtc", true,
-         fmt::format("{}, compiles for sm_{}", describe(*nvrtc->library),
-                     fmt::join(nvrtc->archs, ", "))});
+    reports.push_back({"nvrtc", true,
+                       fmt::format("{}, compiles for sm_{}", describe(*nvrtc->library),
+                                   fmt::join(nvrtc->archs, ", "))});
   } catch (const Exception& error) {
     reports.push_back({"nvrtc", false, error.error().message});
   }

@@ -178,9 +178,8 @@ bool DriverGpu::is_captured(void* stream) {
   if (stream == nullptr) return false;  // the default stream cannot be
   const GpuContext::Current current(*context_);
   api::CaptureStatus status = api::CaptureStatus::kNone;
-  context_->check(
-      context_->driver().stream_is_capturing(static_cast<api::Stream>(stream), &status),
-      "looking at the caller's stream");
+  context_->check(context_->driver().stream_is_capturing(static_cast<api::Stream>(stream), &status),
+                  "looking at the caller's stream");
   return status != api::CaptureStatus::kNone;
 }
 

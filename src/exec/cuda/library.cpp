@@ -306,8 +306,8 @@ Search open_library(Library library, const SearchPath& search, const Refusal& re
     OpenLibrary opened(handle, path, place.origin, *version);
     std::string why = refusal ? refusal(opened) : "";
     if (why.empty()) {
-      result.library = std::make_shared<const OpenLibrary>(
-          handle, path, origin_of(path, place.origin), *version);
+      result.library = std::make_shared<const OpenLibrary>(handle, path,
+                                                           origin_of(path, place.origin), *version);
       return result;
     }
     result.tried.push_back({std::move(place), std::move(why)});

@@ -91,9 +91,7 @@ class DriverRecording final : public Recording {
     if (graph_ != nullptr) driver().graph_exec_destroy(graph_);
   }
 
-  void run() override {
-    run_in_stream(context_->stream());
-  }
+  void run() override { run_in_stream(context_->stream()); }
   void run_in(void* stream) override { run_in_stream(static_cast<api::Stream>(stream)); }
 
   void run_timed(std::span<double> seconds) override {

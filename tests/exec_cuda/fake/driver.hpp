@@ -34,9 +34,9 @@ struct State {
   std::map<std::string, int> shared;  // largest dynamic shared memory asked for, by kernel
   std::size_t allocated = 0, host_allocated = 0;
   int contexts = 0, modules = 0, graphs = 0, executables = 0, events = 0, streams = 0, pushed = 0;
-  std::string last_map;  // what was encoded
-  std::set<const void*> captured;                              // streams that others capture
-  std::map<const void*, unsigned long long> ids;               // of streams; 7 if not here
+  std::string last_map;                           // what was encoded
+  std::set<const void*> captured;                 // streams that others capture
+  std::map<const void*, unsigned long long> ids;  // of streams; 7 if not here
 };
 
 }  // namespace braze::cuda::fake

@@ -361,13 +361,9 @@ void EmulatedGpu::copy_in_stream(void* stream, void* to, const void* from, std::
   state_->queue.push_back({[=] { std::memcpy(to, from, bytes); }});
 }
 
-void EmulatedGpu::wait_for(void* stream) {
-  state_->note("wait for", stream);
-}
+void EmulatedGpu::wait_for(void* stream) { state_->note("wait for", stream); }
 
-void EmulatedGpu::hold(void* stream) {
-  state_->note("hold", stream);
-}
+void EmulatedGpu::hold(void* stream) { state_->note("hold", stream); }
 
 const std::vector<std::string>& EmulatedGpu::streams() const { return state_->streams; }
 
