@@ -136,6 +136,7 @@ class IOBinding:
         bound = [self._outputs.get(name) for name in known]
         fits = [array is not None and not isinstance(array, str)
                 and arrays.is_on_gpu(array) == on_gpu for array in bound]
+        made: Sequence[Any]
         if all(fits):
             made = bound
         elif on_gpu:
