@@ -20,7 +20,8 @@ foreach(file IN LISTS python_tests)
   set(environment "BRAZE_CACHE_DIR=${PROJECT_BINARY_DIR}/cache")
   if(name STREQUAL "fake_gpu")
     set(label cpu)
-    list(APPEND environment "BRAZE_FAKE_CUDA=${CMAKE_CURRENT_BINARY_DIR}/exec_cuda_fakes")
+    list(APPEND environment "BRAZE_FAKE_CUDA=${CMAKE_CURRENT_BINARY_DIR}/exec_cuda_fakes"
+                            "BRAZE_FAKE_CUDNN=$<TARGET_FILE_DIR:fake_cudnn>")
   endif()
   set_tests_properties(python/${name} PROPERTIES TIMEOUT 600 LABELS ${label} SKIP_RETURN_CODE 5
                        FIXTURES_REQUIRED wheel ENVIRONMENT "${environment}")

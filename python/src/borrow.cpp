@@ -25,6 +25,16 @@ namespace {
 
 void* as_stream(std::intptr_t address) { return reinterpret_cast<void*>(address); }
 
+/// A call of the library that may wait for other threads.
+template <class Call>
+void unlocked(const Call& call) {
+  Status status = [&call] {
+    const nb::gil_scoped_release released;
+    return call();
+  }();
+  unwrap(std::move(status));
+}
+
 std::string text_of(nb::handle object) {
   const nb::object text = nb::steal(PyObject_Str(object.ptr()));
   Py_ssize_t bytes = 0;
@@ -218,7 +228,8 @@ bool Borrowed::take_own(nb::handle array, const Place& place) {
   if (!nb::isinstance<Array>(array)) return false;
   const auto& own = nb::cast<const Array&>(array);
   // The maker's runs have an order of their own, which includes all streams.
-  if (own.gpu >= 0 && own.maker) unwrap(own.maker->order_before(as_stream(place.stream)));
+  if (own.gpu >= 0 && own.maker)
+    unlocked([&] { return own.maker->order_before(as_stream(place.stream)); });
   tensor_ = own.tensor;
   gpu_ = own.gpu;
   return true;
@@ -343,7 +354,7 @@ bool Borrowed::take_cuda_interface(nb::handle array, Access access, const Place&
   owner_ = nb::borrow(array);
   if (stream == 1) stream = 0;  // the default one
   if (gpu >= 0 && stream && *stream != place.stream)
-    unwrap(place.model->order_after(as_stream(*stream)));
+    unlocked([&] { return place.model->order_after(as_stream(*stream)); });
   tensor_ =
       Tensor::view(dtype, Shape(shape.begin(), shape.end()), reinterpret_cast<void*>(data.first));
   return true;
@@ -371,12 +382,7 @@ dlpack::Code code_of(DType dtype) {
 nb::object Array::to_dlpack(std::optional<std::intptr_t> stream) const {
   if (gpu >= 0 && maker && stream != -1) {
     const std::intptr_t reader = stream.value_or(1);
-    const nb::gil_scoped_release released;
-    const Status status = maker->order_before(as_stream(reader == 1 ? 0 : reader));
-    if (!status.ok()) {
-      const nb::gil_scoped_acquire held;
-      unwrap(status);
-    }
+    unlocked([&] { return maker->order_before(as_stream(reader == 1 ? 0 : reader)); });
   }
   auto exported = std::make_unique<Exported>();
   exported->tensor = tensor;

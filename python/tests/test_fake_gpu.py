@@ -1,10 +1,12 @@
 """Arrays that lie on a GPU, and a driver that does all but run kernels (tests/exec_cuda/fake): which
-protocols they are asked for, in which order, and what a call does on the GPU. The folder of the
-fakes is in BRAZE_FAKE_CUDA; where a process has opened them there is no GPU for it any more."""
+protocols they are asked for, in which order, and what a call does on the GPU. The folders of the
+fakes are in BRAZE_FAKE_CUDA and BRAZE_FAKE_CUDNN; a process that has opened them sees no real GPU."""
 import collections
 import ctypes
 import os
 import pathlib
+import shutil
+import subprocess
 import sys
 
 import numpy as np
@@ -62,6 +64,34 @@ def test_devices_say_which_file_and_why(driver):
     for name in ("cuda", "nvrtc"):
         assert f"{os.environ['BRAZE_CUDA_PATH']}/lib" in found[name]
         assert "(BRAZE_CUDA_PATH)" in found[name]
+
+
+def test_which_cudnn_is_taken(tmp_path):
+    """The one somebody names, the one that is loaded, that of the process's own packages."""
+    fake = pathlib.Path(os.environ["BRAZE_FAKE_CUDNN"]) / "libcudnn_graph.so.9"
+    packages = tmp_path / "site-packages"
+    folders = {name: tmp_path / name for name in ("named", "loaded", "site-packages/nvidia/cudnn/lib")}
+    for folder in folders.values():
+        folder.mkdir(parents=True)
+        shutil.copy(fake, folder)
+    environment = {**os.environ, "PYTHONPATH": str(packages)}
+    environment.pop("BRAZE_CUDA_PATH", None)
+    script = ("import ctypes, sys; loaded = [ctypes.CDLL(file) for file in sys.argv[1:]]; "
+              "import braze; print(braze.devices()['cudnn'])")
+
+    def taken(*loaded, **more):
+        done = subprocess.run([sys.executable, "-c", script, *map(str, loaded)], text=True,
+                              capture_output=True, env={**environment, **more}, check=True)
+        return done.stdout.strip()
+    lib = "libcudnn_graph.so.9"
+    assert taken() == f"9.8.1 {packages}/nvidia/cudnn/lib/{lib} (PyPI package of this process)"
+    loaded = folders["loaded"] / lib
+    assert taken(loaded) == f"9.8.1 {loaded} (loaded already)"
+    # Another part of it is enough.
+    shutil.copy(fake, folders["loaded"] / "libcudnn_ops.so.9")
+    assert taken(folders["loaded"] / "libcudnn_ops.so.9") == f"9.8.1 {loaded} (loaded already)"
+    assert taken(loaded, BRAZE_CUDA_PATH=str(folders["named"])) == (
+        f"9.8.1 {folders['named'] / lib} (BRAZE_CUDA_PATH)")
 
 
 def test_dlpack_is_asked_before_host_memory(model, calls):
