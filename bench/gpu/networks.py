@@ -51,9 +51,13 @@ def other_precisions():
 def main():
     parser = suite.arguments(__doc__.splitlines()[0], "gpu_networks")
     parser.add_argument("--models", nargs="*", default=[], help="folders with .onnx files")
+    parser.add_argument("--no-variants", action="store_true",
+                        help="neither --fusion epilogue nor the model's own inputs and outputs")
     args = parser.parse_args()
     cases = [*generated(), *from_folders(args.models), *other_precisions()]
-    return suite.run("Networks on a GPU", "network", cases, args, model_io=True, fusions=True)
+    variants = not args.no_variants
+    return suite.run("Networks on a GPU", "network", cases, args, model_io=variants,
+                     fusions=variants)
 
 
 if __name__ == "__main__":
