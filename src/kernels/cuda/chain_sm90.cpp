@@ -7,6 +7,7 @@
 
 #include "kernels/cpu/group.hpp"
 #include "kernels/cuda/families.hpp"
+#include "kernels/cuda/fold_pixels.hpp"
 
 namespace braze::cuda {
 namespace {
@@ -15,6 +16,7 @@ using namespace chain90;
 
 constexpr std::size_t kMostCandidates = 12;
 constexpr std::int64_t kMostChannels = 1024;
+constexpr std::int64_t kPlane = 64;  // channels that a product has, used or not
 
 DType result_type(const Graph& graph, const ChainProblem& problem) {
   return graph.value(problem.last().result).dtype;
@@ -83,32 +85,55 @@ Support joins(const Graph& graph, const Group& group, const Device& device) {
   return Support::yes();
 }
 
+/// In pixels as the kernel has them.
 Tile tile_of(const Candidate& candidate) {
   const auto get = [&](const char* name) { return static_cast<int>(candidate.get(name, 1)); };
   return {get("rows"), get("columns"), get("teams"), get("warpgroups"), get("resident") != 0};
 }
+/// Of how many of the image's pixels one is made (fold_pixels.hpp).
+std::int64_t fold_of(const Candidate& candidate) { return candidate.get("fold", 1); }
+
+std::int64_t foldable(const Graph& graph, const Group& group) {
+  const ChainProblem problem = read_chain(graph, group);
+  const bool by_tma = storage_of(problem, result_type(graph, problem)).by_tma;
+  return by_tma ? foldable_pixels(graph, group, kPlane) : 1;
+}
+
+/// The chain as the kernel has it.
+ChainProblem problem_of(const Graph& graph, const Group& group, std::int64_t fold) {
+  if (fold == 1) return read_chain(graph, group);
+  const FoldedGroup folded = fold_pixels(graph, group, fold, false);
+  return read_chain(folded.graph, folded.group);
+}
 
 std::vector<Candidate> candidates(const Graph& graph, const Group& group, const Device& device) {
   std::vector<Candidate> list;
-  const ChainProblem problem = read_chain(graph, group);
-  const Storage storage = storage_of(problem, result_type(graph, problem));
-  for (const Tile& tile : tiles_of(problem, storage, device, kMostCandidates)) {
-    list.push_back({{{"rows", tile.rows},
-                     {"columns", tile.columns},
-                     {"teams", tile.teams},
-                     {"warpgroups", tile.warpgroups},
-                     {"resident", tile.resident ? 1 : 0}}});
-  }
+  const auto add = [&](std::int64_t fold) {
+    const ChainProblem problem = problem_of(graph, group, fold);
+    const Storage storage = storage_of(problem, graph.value(group.members.back().result).dtype);
+    for (const Tile& tile : tiles_of(problem, storage, device, kMostCandidates)) {
+      list.push_back({{{"rows", tile.rows},
+                       {"columns", tile.columns},
+                       {"teams", tile.teams},
+                       {"warpgroups", tile.warpgroups},
+                       {"resident", tile.resident ? 1 : 0}}});
+      if (fold > 1) list.back().parameters.push_back({"fold", fold});
+    }
+  };
+  if (const std::int64_t fold = foldable(graph, group); fold > 1) add(fold);
+  add(1);
   return list;
 }
 
 Work work(const Graph& graph, const Group& group, const Candidate& candidate,
           const Device& device) {
   const ChainProblem problem = read_chain(graph, group);
-  const Storage storage = storage_of(problem, result_type(graph, problem));
   const Tile tile = tile_of(candidate);
-  const Geometry g = geometry(problem, storage, tile);
-  const std::vector<double> repeated = problem.tiles.recomputed(tile.rows, tile.columns);
+  const std::int64_t fold = fold_of(candidate);
+  const ChainProblem run = problem_of(graph, group, fold);
+  const Storage storage = storage_of(run, result_type(graph, problem));
+  const Geometry g = geometry(run, storage, tile);
+  const std::vector<double> repeated = problem.tiles.recomputed(tile.rows, fold * tile.columns);
   double flops = 0;
   for (std::size_t i = 0; i < problem.stages.size(); ++i) {
     const ChainStage& stage = problem.stages[i];
@@ -120,11 +145,23 @@ Work work(const Graph& graph, const Group& group, const Candidate& candidate,
   const double bandwidth =
       work.dram_bytes < device.cache_bytes ? device.cache_bandwidth : device.dram_bandwidth;
   const double memory_us = work.dram_bytes / bandwidth * 1e6;
-  const double other_us = time_us(problem, storage, tile, g, device);
+  const double other_us = time_us(run, storage, tile, g, device);
   const double us = std::max(memory_us, other_us) + 0.1 * std::min(memory_us, other_us);
   work.efficiency = flops / (us * 1e-6 * device.flops_fp16);
   work.units = static_cast<double>(block_count(g, tile, device.units));
   return work;
+}
+
+Kernel build_planned(const Plan& plan, const KernelPlan& kernel) {
+  const std::int64_t fold = fold_of(kernel.candidate);
+  const Tile tile = tile_of(kernel.candidate);
+  if (fold == 1) return chain90::build(plan, kernel, tile);
+  if (const auto folded = fold_kernel(plan, kernel, fold))
+    return chain90::build(folded->plan, folded->kernel, tile);
+  // Pixels do not lie side by side after all.
+  const ChainProblem problem = read_chain(plan.graph, kernel.group);
+  const Storage storage = storage_of(problem, result_type(plan.graph, problem));
+  return chain90::build(plan, kernel, tiles_of(problem, storage, plan.device, 1).front());
 }
 
 }  // namespace
@@ -144,11 +181,9 @@ Row chain_sm90() {
   family.work = work;
   family.tiling = [](const Graph&, const Group&, const Candidate& candidate, const Device&) {
     const Tile tile = tile_of(candidate);
-    return Tiling{tile.rows, tile.columns, 0};
+    return Tiling{tile.rows, fold_of(candidate) * tile.columns, 0};
   };
-  return {family, [](const Plan& plan, const KernelPlan& kernel) {
-            return chain90::build(plan, kernel, tile_of(kernel.candidate));
-          }};
+  return {family, build_planned};
 }
 
 }  // namespace braze::cuda
