@@ -32,6 +32,9 @@ from onnx_torch import Captured, TorchModel  # noqa: E402
 PRECISIONS = {"fp32": (torch.float32, 1e-3), "tf32": (torch.float32, 5e-2),
               "fp16": (torch.float16, 5e-2), "bf16": (torch.bfloat16, 2e-1)}
 ALLOWED_FACTOR, ALLOWED_FLOOR = 4, 1e-5
+# Kernels of sm_80, and environments for them.
+SM80 = {"braze, sm_80": {"BRAZE_ISA": "sm_80"},
+        "braze, sm_80 joined": {"BRAZE_ISA": "sm_80", "BRAZE_JOIN": "most"}}
 GRAPH_SECONDS, MOST_RUNS = 2e-3, 50  # inferences in one graph
 
 # Of an H200, as measured: TFLOP/s, and TB/s of its memory.
@@ -175,7 +178,8 @@ def measure(case):
         braze["braze, epilogue"] = Braze(case, native=True, more=["--fusion", "epilogue"])
 
     if case.get("cutlass"):
-        braze["braze, sm_80"] = Braze(case, native=True, environment={"BRAZE_ISA": "sm_80"})
+        for name, environment in SM80.items():
+            braze[name] = Braze(case, native=True, environment=environment)
 
     runs = {f"{name} {i}": variant.run for name, variants in peers.items()
             for i, variant in enumerate(variants)}

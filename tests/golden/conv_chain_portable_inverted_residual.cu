@@ -84,10 +84,14 @@ struct Chain {
     chain_table(p.stage[0], p.image[0], table);
     chain_table(p.stage[2], p.image[2], table);
   }
-  static __device__ __forceinline__ void tile(const ChainParameters& p, const ChainTile& tile,
-                                              Weights& weights) {
+  static constexpr bool kAhead = false;
+  static __device__ __forceinline__ void bring(const ChainParameters& p, const ChainTile& tile) {
     chain_load<half, half, Load::kElements>(p, p.image[0], tile, 0);
-    __syncthreads();
+  }
+  static __device__ __forceinline__ void tile(const ChainParameters& p, const ChainTile& tile,
+                                              int next, Weights& weights) {
+    bring(p, tile);
+    chain_arrived<Load::kElements>();
     ChainWmma<half, 128, 32, 4, 2> sums2;
     const ChainWork w2{p.stage[2], p.image[2], p.image[3], p.image[0], tile, 0};
     chain_rows(sums2, w2, 0);
@@ -110,6 +114,6 @@ struct Chain {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(256, 1)
-chain_portable_85fc4ac552a67ebe(const __grid_constant__ ChainParameters p) {
+chain_portable_d1308b6d9566b850(const __grid_constant__ ChainParameters p) {
   chain<Chain>(p);
 }

@@ -84,24 +84,22 @@ struct Chain {
     chain_table(p.stage[0], p.image[0], table);
     chain_table(p.stage[2], p.image[2], table);
   }
-  static __device__ __forceinline__ void tile(const ChainParameters& p, const ChainTile& tile,
-                                              Weights& weights) {
+  static constexpr bool kAhead = false;
+  static __device__ __forceinline__ void bring(const ChainParameters& p, const ChainTile& tile) {
     chain_load<half, half, Load::kElements>(p, p.image[0], tile, 0);
+  }
+  static __device__ __forceinline__ void tile(const ChainParameters& p, const ChainTile& tile,
+                                              int next, Weights& weights) {
+    bring(p, tile);
+    chain_arrived<Load::kElements>();
+    const ChainWork w0{p.stage[0], p.image[0], p.image[1], p.image[0], tile, 0};
+    chain_dense<ChainMma<half, 128, 96, 4, 2>, Epilogue0, Sink0>(w0, weights);
     __syncthreads();
-    ChainMma<half, 64, 32, 4, 2> sums2;
+    const ChainWork w1{p.stage[1], p.image[1], p.image[2], p.image[0], tile, 0};
+    chain_depthwise<3, 1, 4, Epilogue1, Sink1>(w1, weights);
+    __syncthreads();
     const ChainWork w2{p.stage[2], p.image[2], p.image[3], p.image[0], tile, 0};
-    chain_rows(sums2, w2, 0);
-    for (int pass = 0; pass < p.stage[2].passes; ++pass) {
-      const ChainWork w0{p.stage[0], p.image[0], p.image[1], p.image[0], tile, pass * p.image[2].held};
-      chain_dense<ChainMma<half, 128, 48, 8, 1>, Epilogue0, Sink0>(w0, weights);
-      __syncthreads();
-      const ChainWork w1{p.stage[1], p.image[1], p.image[2], p.image[0], tile, pass * p.image[2].held};
-      chain_depthwise<3, 1, 4, Epilogue1, Sink1>(w1, weights);
-      __syncthreads();
-      chain_multiply(sums2, w2, weights);
-      __syncthreads();
-    }
-    chain_finish<Epilogue2, Sink2>(sums2, w2, 0, 0);
+    chain_dense<ChainMma<half, 64, 32, 4, 2>, Epilogue2, Sink2>(w2, weights);
   }
 };
 
@@ -110,6 +108,6 @@ struct Chain {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-chain_sm80_aa9ae7cf690ca8e7(const __grid_constant__ ChainParameters p) {
+chain_sm80_b6bd0ad8b5a3bc0b(const __grid_constant__ ChainParameters p) {
   chain<Chain>(p);
 }

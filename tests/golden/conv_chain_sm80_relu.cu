@@ -59,13 +59,17 @@ struct Chain {
     chain_table(p.stage[0], p.image[0], table);
     chain_table(p.stage[1], p.image[1], table);
   }
-  static __device__ __forceinline__ void tile(const ChainParameters& p, const ChainTile& tile,
-                                              Weights& weights) {
+  static constexpr bool kAhead = true;
+  static __device__ __forceinline__ void bring(const ChainParameters& p, const ChainTile& tile) {
     chain_load<half, half, Load::kAsync>(p, p.image[0], tile, 0);
-    __syncthreads();
+  }
+  static __device__ __forceinline__ void tile(const ChainParameters& p, const ChainTile& tile,
+                                              int next, Weights& weights) {
+    chain_arrived<Load::kAsync>();
     const ChainWork w0{p.stage[0], p.image[0], p.image[1], p.image[0], tile, 0};
     chain_dense<ChainMma<half, 64, 64, 2, 4>, Epilogue0, Sink0>(w0, weights);
     __syncthreads();
+    if (next < p.tiles) bring(p, ChainTile(p, next, tile.shared));
     const ChainWork w1{p.stage[1], p.image[1], p.image[2], p.image[0], tile, 0};
     chain_dense<ChainMma<half, 64, 64, 2, 4>, Epilogue1, Sink1>(w1, weights);
   }
@@ -76,6 +80,6 @@ struct Chain {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(256, 2)
-chain_sm80_bb36c7e559a99c0f(const __grid_constant__ ChainParameters p) {
+chain_sm80_f28123e7cfb8ecd7(const __grid_constant__ ChainParameters p) {
   chain<Chain>(p);
 }

@@ -105,6 +105,17 @@ TEST(ChainPlan, WhatIsSlowerIsNotMade) {
   }
 }
 
+TEST(ChainPlan, WhatIsSlowerIsMadeWhereAskedFor) {
+  setenv("BRAZE_JOIN", "most", 1);
+  const Plan plan = InvertedResidual({1, 160, 7, 7}, 960).plan();
+  unsetenv("BRAZE_JOIN");
+  const KernelPlan* chain = chain_of(plan);
+  ASSERT_NE(chain, nullptr) << print(plan);
+  EXPECT_EQ(chain->family, "chain_sm80");
+  EXPECT_EQ(chain->group.members.size(), 3U);
+  EXPECT_LT(chain->est_us, 1e3);
+}
+
 TEST(ChainPlan, RefusalsHaveARuleAndAReason) {
   {
     Net net;

@@ -325,13 +325,16 @@ class Builder {
   }
 
   std::string chain_source(const std::string& load) const {
+    const bool ahead = load.ends_with("kAsync>") && holds_input() &&
+                       schedule_.input_free + 1 < problem_.stages.size();
+    const std::string arrived = "chain_arrived<" + load.substr(load.rfind("Load::")) + "();";
     std::string tables, body;
     const auto add = [&body](int depth, const std::string& line) {
       body += std::string(static_cast<std::size_t>(depth) * 2, ' ') + line + "\n";
     };
     if (holds_input()) {
-      add(2, load + "(p, p.image[0], tile, 0);");
-      add(2, "__syncthreads();");
+      if (!ahead) add(2, "bring(p, tile);");
+      add(2, arrived);
     }
     for (std::size_t i = 0; i < problem_.stages.size(); ++i) {
       if (problem_.stages[i].kind == StageKind::kDense)
@@ -351,7 +354,7 @@ class Builder {
               fmt::format("for (int pass = 0; pass < p.stage[{}].passes; ++pass) {{", loop->last));
           if (loop->load) {
             add(3, fmt::format("{}(p, p.image[0], tile, {});", load, pass));
-            add(3, "__syncthreads();");
+            add(3, arrived);
           }
         }
         if (i < loop->last) {
@@ -366,21 +369,28 @@ class Builder {
         add(2, fmt::format("chain_finish<Epilogue{0}, Sink{0}>(sums{0}, w{0}, 0, 0);", i));
       }
       if (i + 1 < problem_.stages.size()) add(2, "__syncthreads();");
+      if (ahead && i == schedule_.input_free)
+        add(2, "if (next < p.tiles) bring(p, ChainTile(p, next, tile.shared));");
     }
     return fmt::format(
         "\nstruct Chain {{\n"
         "  using Weights = {};\n"
         "  static __device__ __forceinline__ void tables(const ChainParameters& p, int* table) {{\n"
         "{}  }}\n"
+        "  static constexpr bool kAhead = {};\n"
+        "  static __device__ __forceinline__ void bring(const ChainParameters& p, const ChainTile& "
+        "tile) {{\n"
+        "    {}(p, p.image[0], tile, 0);\n"
+        "  }}\n"
         "  static __device__ __forceinline__ void tile(const ChainParameters& p, const ChainTile& "
         "tile,\n"
-        "                                              Weights& weights) {{\n"
+        "                                              int next, Weights& weights) {{\n"
         "{}  }}\n"
         "}};\n",
         schedule_.resident  ? "ChainResident"
         : arithmetic_.async ? "ChainRing<4>"
                             : "ChainPair",
-        tables, body);
+        tables, ahead, load, body);
   }
 
   static constexpr std::int64_t kRun = 4;  // adjacent pixels that a thread makes, depthwise

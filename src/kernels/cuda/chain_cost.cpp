@@ -42,7 +42,9 @@ std::vector<std::int64_t> passes_of(const ChainProblem& problem) {
 
 double chain_us(const ChainProblem& problem, const ChainSchedule& schedule,
                 const Arithmetic& arithmetic, const Device& device) {
-  // Fitted to times of 144 kernels on an H200 (chain_sm80; three blocks of MobileNetV2, N = 1, 32).
+  // Fitted to times of 144 kernels on an H200 (chain_sm80; three blocks of MobileNetV2, N = 1, 32),
+  // which finished sums through shared memory and waited for each tile's input, as today's do not:
+  // to be fitted anew.
   // Beside its work, a tile waits for its input, the start and end of each product tile, each slab
   // of the other stages, each slot of weights, each step of depth; its work takes longer beside
   // that of another block. An SM issues 128 lanes each clock, as many as it reads bytes of shared

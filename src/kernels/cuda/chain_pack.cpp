@@ -41,6 +41,15 @@ class Packer {
     write_element(to, x, arithmetic_.dtype, arithmetic_.tf32);
   }
 
+  /// The output channel of a column, counted from the tile's first. Of mma.sync's columns a lane
+  /// has 2 t and 2 t + 1 of every 8; those of 32, or of 16, are made adjacent channels.
+  std::int64_t channel_of(const ChainProduct& product, std::int64_t column) const {
+    if (arithmetic_.multiplier != Multiplier::kMma) return column;
+    const std::int64_t together = product.columns / product.across % 32 == 0 ? 32 : 16;
+    const std::int64_t of = column % together, t = of % 8 / 2;
+    return column - of + t * (together / 4) + of / 8 * 2 + of % 2;
+  }
+
   /// All the depth of one tile of columns: steps of 32 bytes for each column.
   void pack_dense(Slots& slots, const std::vector<float>& weights, std::size_t i, std::int64_t pass,
                   std::int64_t tile) {
@@ -62,7 +71,7 @@ class Packer {
         const std::int64_t depth = done + at / elements / step.product.columns;
         const std::int64_t tap = depth / step.of_tap;
         const std::int64_t c = depth % step.of_tap * elements + e, channel = first_channel + c;
-        const std::int64_t output = first_output + column;
+        const std::int64_t output = first_output + channel_of(step.product, column);
         if (channel >= stage.channels || output >= stage.outputs) continue;
         const std::int64_t chunk = (e * size() / 16) ^ (swizzled ? column >> 2 & 1 : 0);
         const std::int64_t place = at / elements * 32 + chunk * 16 + e * size() % 16;

@@ -8,7 +8,7 @@
 namespace braze::cuda {
 namespace {
 
-constexpr std::int64_t kScratchBytes = device::kChainThreads / 32 * 16 * 20 * 4;
+constexpr std::int64_t kScratchBytes = device::kChainThreads / 32 * 16 * 20 * 4;  // of wmma
 constexpr std::int64_t kStepBytes = 32;
 constexpr int kRing = 4;  // slots
 
@@ -259,6 +259,7 @@ class Scheduler {
       }
       lives.push_back(life);
     }
+    s_.input_free = lives[0].to - 1;
     std::int64_t end = 0;
     for (std::size_t i = 0; i < s_.parts.size(); ++i) {
       ChainPart& part = s_.parts[i];
@@ -277,11 +278,12 @@ class Scheduler {
           moved = true;
         }
       }
+      if (i > 0 && part.at < s_.parts[0].bytes) s_.input_free = problem_.stages.size() - 1;
       end = std::max(end, part.at + part.bytes);
     }
     s_.scratch_at = round_up(end, 32);
     s_.weights_at =
-        s_.scratch_at + (arithmetic_.multiplier == Multiplier::kFma ? 0 : kScratchBytes);
+        s_.scratch_at + (arithmetic_.multiplier == Multiplier::kWmma ? kScratchBytes : 0);
   }
 
   /// An operand of the stage is the chain's input, on chip.

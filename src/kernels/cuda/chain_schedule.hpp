@@ -57,6 +57,8 @@ struct ChainSchedule {
   std::int64_t scratch_at = 0, weights_at = 0, table_at = 0, shared_bytes = 0;
   std::int64_t table_entries = 0, slots = 0, weight_bytes = 0;
   int blocks_per_sm = 1;
+  /// From the end of this stage on, nothing reads the input's part or lies in its place.
+  std::size_t input_free = 0;
 
   /// The loop that a stage is in; nullptr: none.
   [[nodiscard]] const ChainLoop* loop_of(std::size_t stage) const;

@@ -12,9 +12,11 @@
 //   Element            T of the policies in chain_multiply.cuh
 //   Weights            of chain_weights.cuh
 //   tables(p, table)   offsets of the steps of dense stages
-//   tile(p, tile, weights)
+//   kAhead             a tile's input is brought while the tile before is finished
+//   bring(p, tile)     begins to bring it
+//   tile(p, tile, next, weights)
 //
-// Shared memory: images, the scratch of each warp, weights, offsets of steps.
+// Shared memory: images, the scratch of each warp (wmma), weights, offsets of steps.
 #pragma once
 
 #include "braze/chain_multiply.cuh"
@@ -65,10 +67,21 @@ struct ChainSink {
   static constexpr Store kHow = kStore;
 };
 
+/// What the epilogue of V channels, from `local` of those made now, needs for every pixel.
+template <class Epilogue, int V>
+__device__ __forceinline__ typename Epilogue::template Constants<V> chain_constants(
+    const ChainWork& w, int local) {
+  typename Epilogue::template Constants<V> constants;
+  const int channel = w.channel + local;
+  Epilogue::load(constants, w.s.e, channel < w.s.outputs ? channel : 0);
+  return constants;
+}
+
 /// Finishes V channels, from `local` of those made now, of a pixel of the stage's part.
 template <class Epilogue, class Sink, int V>
-__device__ __forceinline__ void chain_put(const ChainWork& w, int row, int column, int local,
-                                          float (&v)[V]) {
+__device__ __forceinline__ void chain_put(
+    const ChainWork& w, int row, int column, int local, float (&v)[V],
+    const typename Epilogue::template Constants<V>& constants) {
   using T = typename Sink::Element;
   const int y = w.tile.first(w.to, 0) + row, x = w.tile.first(w.to, 1) + column;
   const bool inside = static_cast<u32>(y) < static_cast<u32>(w.to.extent[0]) &&
@@ -86,15 +99,16 @@ __device__ __forceinline__ void chain_put(const ChainWork& w, int row, int colum
           chain_offset(w.operand, row + w.s.operand_shift[0], column + w.s.operand_shift[1]) +
           at.channel * static_cast<int>(sizeof(T));
     }
-    Epilogue::template apply<V>(v, w.s.e, at);
+    Epilogue::template apply<V>(v, w.s.e, at, constants);
   }
   if constexpr (Sink::kOnChip) {
-    if (local < w.to.held) {
-      float held[V];
+    if (!exists || at.count < V) {
       BRAZE_UNROLL
-      for (int i = 0; i < V; ++i) held[i] = exists && i < at.count ? v[i] : 0.0f;
+      for (int i = 0; i < V; ++i) v[i] = exists && i < at.count ? v[i] : 0.0f;
+    }
+    if (local < w.to.held) {
       store_vector<T, V>(
-          reinterpret_cast<T*>(w.tile.shared + chain_offset(w.to, row, column)) + local, held);
+          reinterpret_cast<T*>(w.tile.shared + chain_offset(w.to, row, column)) + local, v);
     }
   }
   if constexpr (Sink::kInMemory) {
@@ -102,7 +116,7 @@ __device__ __forceinline__ void chain_put(const ChainWork& w, int row, int colum
   }
 }
 
-/// Brings channels [channel, channel + held) of the input's part.
+/// Brings channels [channel, channel + held) of the input's part; chain_arrived() waits for them.
 template <class X, class T, Load kLoad>
 __device__ void chain_load(const ChainParameters& p, const ChainImage& image, const ChainTile& tile,
                            int channel) {
@@ -158,10 +172,13 @@ __device__ void chain_load(const ChainParameters& p, const ChainImage& image, co
       }
     }
   }
-  if constexpr (kLoad == Load::kAsync) {
-    cp_async_commit();
-    cp_async_wait<0>();
-  }
+  if constexpr (kLoad == Load::kAsync) cp_async_commit();
+}
+
+template <Load kLoad>
+__device__ __forceinline__ void chain_arrived() {
+  if constexpr (kLoad == Load::kAsync) cp_async_wait<0>();
+  __syncthreads();
 }
 
 /// Offsets of a dense stage's steps from the first of its window.
@@ -210,13 +227,19 @@ __device__ __forceinline__ void chain_multiply(Multiply& sums, const ChainWork& 
 template <class Epilogue, class Sink, class Multiply>
 __device__ __forceinline__ void chain_finish(const Multiply& sums, const ChainWork& w, int first,
                                              int local) {
-  sums.finish(w.tile.scratch, [&](int row, int column, float(&v)[Multiply::kVector]) {
-    row += first;
-    auto line = static_cast<u32>(row);
-    const int at = split_off(line, w.s.line);
-    if (row < w.s.rows && at < w.to.columns)
-      chain_put<Epilogue, Sink>(w, static_cast<int>(line), at, local + column, v);
-  });
+  using Constants = typename Epilogue::template Constants<Multiply::kVector>;
+  const auto begin = [&](int channel) {
+    return chain_constants<Epilogue, Multiply::kVector>(w, local + channel);
+  };
+  sums.finish(w.tile.scratch, begin,
+              [&](int row, int channel, float(&v)[Multiply::kVector], const Constants& constants) {
+                row += first;
+                auto line = static_cast<u32>(row);
+                const int at = split_off(line, w.s.line);
+                if (row < w.s.rows && at < w.to.columns)
+                  chain_put<Epilogue, Sink>(w, static_cast<int>(line), at, local + channel, v,
+                                            constants);
+              });
 }
 
 /// All pixels, and column_tiles of the channels.
@@ -300,10 +323,12 @@ __device__ __forceinline__ void chain_depthwise(const ChainWork& w, Weights& wei
         line += w.s.dilation[0] * w.from.columns * w.from.pitch;
         by += w.s.kernel[1] * w.s.slab;
       }
+      const int local = slab + chunk * V;
+      const auto constants = chain_constants<Epilogue, V>(w, local);
       BRAZE_UNROLL
       for (int j = 0; j < P; ++j) {
         if (column + j < w.to.columns)
-          chain_put<Epilogue, Sink>(w, static_cast<int>(row), column + j, slab + chunk * V, sum[j]);
+          chain_put<Epilogue, Sink>(w, static_cast<int>(row), column + j, local, sum[j], constants);
       }
     }
   }
@@ -359,7 +384,8 @@ __device__ __forceinline__ void chain_pool(const ChainWork& w) {
       BRAZE_UNROLL
       for (int e = 0; e < V; ++e) v[e] *= scale;
     }
-    chain_put<Epilogue, Sink>(w, static_cast<int>(row), column, chunk * V, v);
+    chain_put<Epilogue, Sink>(w, static_cast<int>(row), column, chunk * V, v,
+                              chain_constants<Epilogue, V>(w, chunk * V));
   }
 }
 
@@ -371,9 +397,11 @@ __device__ void chain(const ChainParameters& p) {
   grid_dependency_wait();
   launch_dependents();
   __syncthreads();
-  for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles;
-       tile += static_cast<int>(gridDim.x)) {
-    Chain::tile(p, ChainTile(p, tile, shared), weights);
+  if constexpr (Chain::kAhead) Chain::bring(p, ChainTile(p, static_cast<int>(blockIdx.x), shared));
+  int next = 0;
+  for (int tile = static_cast<int>(blockIdx.x); tile < p.tiles; tile = next) {
+    next = tile + static_cast<int>(gridDim.x);
+    Chain::tile(p, ChainTile(p, tile, shared), next, weights);
     __syncthreads();
   }
 }

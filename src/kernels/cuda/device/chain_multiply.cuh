@@ -4,34 +4,14 @@
 //   rows(offset_of, pitch)  sets where its rows begin: offset_of(row), in bytes; from each row of
 //                           16 to the next it is `pitch`, where kLines
 //   step(image, weights)    sums += rows of the image at one depth times the weights of a step
-//   finish(scratch, f)      f(row, column, v) of kVector adjacent columns, of all sums
+//   finish(scratch, begin, f)
+//                           f(row, channel, v, begin(channel)) of all sums, kVector adjacent
+//                           channels at once
 #pragma once
 
 #include "braze/product_rows.cuh"
 
 namespace braze::device {
-
-inline constexpr int kChainScratchPitch = 20;  // floats from row to row of a block of 16 x 16 sums
-
-/// Sums of a warp on tensor cores, on their way to threads that finish 8 channels of a pixel.
-template <class Tile, int kM, int kN, class F>
-__device__ __forceinline__ void finish_blocks(const Tile& tile, float* scratch, const F& f) {
-  const int lane = static_cast<int>(threadIdx.x) % 32;
-  float* const mine = scratch + Tile::warp() * 16 * kChainScratchPitch;
-  const int row = lane % 16, column = lane / 16 * 8;
-  BRAZE_UNROLL
-  for (int i = 0; i < kM; ++i) {
-    BRAZE_UNROLL
-    for (int j = 0; j < kN; ++j) {
-      tile.put_block(mine, kChainScratchPitch, i, j);
-      __syncwarp();
-      float v[8];
-      load_vector<float, 8>(v, mine + row * kChainScratchPitch + column);
-      __syncwarp();
-      f(Tile::first_row() + i * 16 + row, Tile::first_column() + j * 16 + column, v);
-    }
-  }
-}
 
 /// Exact fp32 sums on no tensor core: threads stand kThreadsM x kThreadsN, those of a warp 4 x 8.
 template <class T, int kTileRows, int kTileColumns, int kThreadsM, int kThreadsN>
@@ -69,14 +49,16 @@ class ChainFma {
       }
     }
   }
-  template <class F>
-  __device__ __forceinline__ void finish(float*, const F& f) const {
+  template <class Begin, class F>
+  __device__ __forceinline__ void finish(float*, const Begin& begin, const F& f) const {
     BRAZE_UNROLL
-    for (int i = 0; i < kM; ++i) {
+    for (int j = 0; j < kN; ++j) {
+      const int column = thread_column() + j * kThreadsN;
+      const auto constants = begin(column);
       BRAZE_UNROLL
-      for (int j = 0; j < kN; ++j) {
+      for (int i = 0; i < kM; ++i) {
         float v[1] = {sum_[i][j]};
-        f(thread_row() + i * kThreadsM, thread_column() + j * kThreadsN, v);
+        f(thread_row() + i * kThreadsM, column, v, constants);
       }
     }
   }

@@ -7,6 +7,8 @@
 
 namespace braze::device {
 
+inline constexpr int kChainScratchPitch = 20;  // floats from row to row of a block of 16 x 16 sums
+
 template <class T, int kTileRows, int kTileColumns, int kWarpsM, int kWarpsN>
 class ChainWmma {
   using Tile = WmmaTile<T, kTileRows, kTileColumns, kWarpsM, kWarpsN, 64>;
@@ -30,9 +32,26 @@ class ChainWmma {
                                  32 / sizeof(T));
                });
   }
-  template <class F>
-  __device__ __forceinline__ void finish(float* scratch, const F& f) const {
-    finish_blocks<Tile, Tile::kM, Tile::kN>(tile_, scratch, f);
+  /// Which lane has which sum is not told: they go through the warp's scratch.
+  template <class Begin, class F>
+  __device__ __forceinline__ void finish(float* scratch, const Begin& begin, const F& f) const {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    float* const mine = scratch + Tile::warp() * 16 * kChainScratchPitch;
+    const int row = lane % 16, column = lane / 16 * 8;
+    BRAZE_UNROLL
+    for (int j = 0; j < Tile::kN; ++j) {
+      const int channel = Tile::first_column() + j * 16 + column;
+      const auto constants = begin(channel);
+      BRAZE_UNROLL
+      for (int i = 0; i < Tile::kM; ++i) {
+        tile_.put_block(mine, kChainScratchPitch, i, j);
+        __syncwarp();
+        float v[8];
+        load_vector<float, 8>(v, mine + row * kChainScratchPitch + column);
+        __syncwarp();
+        f(Tile::first_row() + i * 16 + row, channel, v, constants);
+      }
+    }
   }
 
  private:

@@ -12,7 +12,8 @@ class ChainMma {
 
  public:
   static constexpr int kRows = kTileRows, kColumns = kTileColumns;
-  static constexpr int kVector = 8;
+  static constexpr int kTogether = Tile::kN % 4 == 0 ? 4 : 2;  // fragments, 8 columns each
+  static constexpr int kVector = 2 * kTogether;
   static_assert(Tile::kThreads == kChainThreads, "a chain's threads all multiply");
 
   template <class F>
@@ -33,9 +34,23 @@ class ChainMma {
         },
         [&](u32(&fragment)[4], int j) { ldmatrix_x4(fragment, mine + j * 16 * 32); });
   }
-  template <class F>
-  __device__ __forceinline__ void finish(float* scratch, const F& f) const {
-    finish_blocks<Tile, Tile::kM, Tile::kN / 2>(tile_, scratch, f);
+  /// Of kTogether fragments a lane has columns 2 t and 2 t + 1 of each, which chain_pack made
+  /// adjacent channels.
+  template <class Begin, class F>
+  __device__ __forceinline__ void finish(float*, const Begin& begin, const F& f) const {
+    const int row = Tile::first_row() + Tile::lane() / 4;
+    BRAZE_UNROLL
+    for (int j = 0; j < Tile::kN; j += kTogether) {
+      const int channel = Tile::first_column() + j * 8 + Tile::lane() % 4 * kVector;
+      const auto constants = begin(channel);
+      BRAZE_UNROLL
+      for (int i = 0; i < 2 * Tile::kM; ++i) {
+        float v[kVector];
+        BRAZE_UNROLL
+        for (int e = 0; e < kVector; ++e) v[e] = tile_.sum(i / 2, j + e / 2, i % 2 * 2 + e % 2);
+        f(row + i * 8, channel, v, constants);
+      }
+    }
   }
 
  private:

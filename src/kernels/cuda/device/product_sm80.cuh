@@ -92,16 +92,9 @@ class MmaTile {
     }
   }
 
-  /// Sums of 16 rows and 16 columns, the i-th and j-th of the warp.
-  __device__ __forceinline__ void put_block(float* to, int pitch, int i, int j) const {
-    float* const at = to + lane() / 4 * pitch + lane() % 4 * 2;
-    BRAZE_UNROLL
-    for (int half = 0; half < 2; ++half) {
-      const float(&sum)[4] = sum_[i][2 * j + half];
-      store_vector<float, 2>(at + half * 8, {sum[0], sum[1]});
-      store_vector<float, 2>(at + half * 8 + 8 * pitch, {sum[2], sum[3]});
-    }
-  }
+  /// Of the fragment of rows 16 i and columns 8 j of the warp, at lane l: row l / 4 + 8 (e / 2),
+  /// column l % 4 * 2 + e % 2.
+  __device__ __forceinline__ float sum(int i, int j, int e) const { return sum_[i][j][e]; }
 
   static __device__ __forceinline__ int lane() { return static_cast<int>(threadIdx.x) % 32; }
   static __device__ __forceinline__ int warp() { return static_cast<int>(threadIdx.x) / 32; }
