@@ -29,6 +29,6 @@ struct Epilogue {
 using namespace braze::device;
 
 extern "C" __global__ void __launch_bounds__(128, 2)
-conv_sm90_whole_d52a4136a4c08083(const __grid_constant__ ConvSm90Parameters p) {
-  conv_sm90_whole<ConvSm90Tile<half, 64, 128, 128, 1, 2, 0, false, ConvSm90Input::kNone, true>, Epilogue, half, Store::kVector>(p);
+conv_sm90_whole_02e88b7917657e50(const __grid_constant__ ConvSm90Parameters p) {
+  conv_sm90_whole<ConvSm90Tile<half, 64, 128, 128, 1, 2, 0, false, ConvSm90Input::kNone, ConvSm90Columns::kPhases>, Epilogue, half, Store::kVector>(p);
 }

@@ -1,5 +1,7 @@
 // Transposed convolution by TMA and wgmma, on the emulated sm_90, against the interpreter.
 #include <algorithm>
+#include <functional>
+#include <limits>
 
 #include "graph/window.hpp"
 #include "kernels_cuda/nvrtc_for.hpp"
@@ -77,6 +79,11 @@ TEST_F(ConvTransposedSm90, EveryCandidateOfTwoTaps) {
   check(with(up({2, 64, 5, 6}, 40, 4, 2, 1), [](Case& c) { c.residual = true; }));
 }
 
+TEST_F(ConvTransposedSm90, EveryCandidateOfUnequalPhases) {
+  check(with(up({2, 64, 5, 6}, 72, 3, 2, 1, 1), [](Case& c) { c.residual = true; }));
+  check(up({1, 256, 4, 5}, 40, 5, 2, 2, 1));
+}
+
 TEST_F(ConvTransposedSm90, WindowsAndPadding) {
   for (const auto& [c, only] : std::vector<std::pair<Case, int>>{
            {up({2, 64, 5, 7}, 64, 3, 3), 0},
@@ -92,6 +99,9 @@ TEST_F(ConvTransposedSm90, WindowsAndPadding) {
                    c.padding = {1, 2};
                  }),
             7},
+           {up({1, 64, 5, 6}, 16, 4, 3, 1, 2), 3},
+           {up({1, 64, 6, 5}, 48, 9, 4, 3), 4},
+           {up({2, 64, 19}, 40, 3, 2, 1, 1), 5},
            {up({2, 64, 33}, 48, 2, 2), 1},
            {up({2, 64, 21}, 24, 4, 2, 1), 2}}) {
     SCOPED_TRACE(only);
@@ -127,11 +137,11 @@ TEST_F(ConvTransposedSm90, RandomWindows) {
   const auto pick = [&](std::int64_t low, std::int64_t high) {
     return low + static_cast<std::int64_t>(random() % static_cast<unsigned>(high - low + 1));
   };
-  for (unsigned i = 0; i < 32; ++i) {
+  for (unsigned i = 0; i < 40; ++i) {
     Case c = up({pick(1, 3), 8 * pick(1, 30), pick(2, 12), pick(2, 12)}, 8 * pick(1, 17), 1, 1);
     for (std::size_t axis = 0; axis < 2; ++axis) {
       c.strides[axis] = pick(1, 3);
-      c.kernel[axis] = c.strides[axis] * pick(1, 3);
+      c.kernel[axis] = c.strides[axis] * pick(1, 2) + pick(0, c.strides[axis] - 1);
       if (c.strides[axis] == 1) c.dilations[axis] = pick(1, 2);
       // An output at least is left.
       const std::int64_t all =
@@ -149,10 +159,24 @@ TEST_F(ConvTransposedSm90, RandomWindows) {
   }
 }
 
+/// No phase multiplies what is not under its taps, not even by zero.
+TEST_F(ConvTransposedSm90, AnInfinityIsSeenByItsTapsOnly) {
+  for (const std::int64_t kernel : {2, 3, 4}) {
+    const Case c = up({1, 64, 5, 6}, 16, kernel, 2, kernel / 2 - 1);
+    Twin twin = twin_of(c);
+    std::vector<float> x = load<float>(twin.reference_inputs[0]);
+    x[2 * 6 + 3] = std::numeric_limits<float>::infinity();
+    twin.reference_inputs[0] = make_tensor(DType::kFloat32, c.x, x);
+    twin.inputs[0] = cast(twin.reference_inputs[0], c.compute);
+    twin.check(conv_sm90(), device_for(c.compute));
+  }
+}
+
 TEST_F(ConvTransposedSm90, BlocksWalkOverTiles) {
   Device few = device_for(DType::kFloat16);
   few.units = 3;
   twin_of(up({2, 72, 13, 9}, 136, 2, 2)).check(conv_sm90(), few);
+  twin_of(up({2, 72, 13, 9}, 40, 3, 2)).check(conv_sm90(), few);
 }
 
 TEST_F(ConvTransposedSm90, UnreadableInputsGoToAnotherFamily) {
@@ -172,7 +196,7 @@ TEST_F(ConvTransposedSm90, WhatItLeavesToOthers) {
   EXPECT_EQ(reason(taken, here), "");
   EXPECT_EQ(reason(taken, cuda_device(80)), "device");
   EXPECT_EQ(reason(up({1, 3, 6, 5}, 8, 2, 2), here), "channels");
-  EXPECT_EQ(reason(up({1, 64, 6, 5}, 8, 3, 2), here), "phases");
+  EXPECT_EQ(reason(up({1, 64, 6, 5}, 8, 2, 3), here), "phases");
   EXPECT_EQ(reason(up({1, 64, 6, 5, 4}, 8, 2, 2), here), "rank");
   EXPECT_EQ(reason(with(taken, [](Case& c) { c.group = 2; }), here), "groups");
   EXPECT_EQ(reason(with(taken, [](Case& c) { c.dilations = {2, 1}; }), here), "dilation");
@@ -185,7 +209,7 @@ TEST(ConvTransposedSm90Sources, Compile) {
   if (nvrtc == nullptr) GTEST_SKIP() << why;
   std::map<std::string, std::string> sources;
   for (const Case& c : {up({1, 1024, 16, 16}, 512, 2, 2), up({1, 128, 128, 128}, 64, 2, 2),
-                        up({1, 64, 20, 20}, 64, 4, 2, 1)}) {
+                        up({1, 64, 20, 20}, 64, 4, 2, 1), up({1, 64, 40, 40}, 64, 3, 2, 1, 1)}) {
     const std::vector<Kernel> all = twin_of(c).kernels(conv_sm90(), cuda_device(90));
     for (std::size_t i = 0; i < all.size(); i += 4) sources.emplace(all[i].entry, all[i].source);
   }

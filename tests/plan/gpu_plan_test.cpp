@@ -146,7 +146,7 @@ TEST(GpuPlan, TilesOfFirstLayersFollowTheBatch) {
   EXPECT_GT(candidate(32).get("rows"), 4);
 }
 
-TEST(GpuPlan, TransposedConvolutionsWhosePhasesAreAlikeRunAsConvolutions) {
+TEST(GpuPlan, TransposedConvolutionsRunAsConvolutions) {
   const auto kernels = [](std::int64_t kernel, std::int64_t stride, std::int64_t group, int sm,
                           DType dtype = DType::kFloat16) {
     Net net;
@@ -162,7 +162,8 @@ TEST(GpuPlan, TransposedConvolutionsWhosePhasesAreAlikeRunAsConvolutions) {
   EXPECT_THAT(kernels(2, 2, 1, 90), ElementsAre("conv_sm90"));
   EXPECT_THAT(kernels(4, 2, 1, 90, DType::kBFloat16), ElementsAre("conv_sm90"));
   EXPECT_THAT(kernels(3, 1, 1, 90), ElementsAre("conv_sm90"));
-  EXPECT_THAT(kernels(3, 2, 1, 90), ElementsAre("conv_transpose"));
+  EXPECT_THAT(kernels(3, 2, 1, 90), ElementsAre("conv_sm90"));
+  EXPECT_THAT(kernels(1, 2, 1, 90), ElementsAre("conv_transpose"));
   EXPECT_THAT(kernels(2, 2, 2, 90), ElementsAre("conv_transpose"));
   EXPECT_THAT(kernels(2, 2, 1, 90, DType::kFloat32), ElementsAre("conv_transpose"));
   EXPECT_THAT(kernels(2, 2, 1, 80), ElementsAre("conv_transpose"));

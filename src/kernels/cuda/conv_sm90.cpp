@@ -85,9 +85,11 @@ Kernel build(const Plan& plan, const KernelPlan& kernel) {
   if (!pitch || x != node.input(0)) return build_otherwise(plan, kernel);
   if (const std::optional<PatchTile> patch = patch_of(kernel.candidate))
     return build_patch(plan, kernel, *patch, *pitch);
-  const ConvSm90Sum sum{{{&node, conv_sm90_problem(plan.graph, node), *pitch}},
-                        kernel.group.members.front()};
-  return build_im2col(plan, kernel, tile_of(kernel.candidate), sum);
+  const ConvSm90TileShape tile = tile_of(kernel.candidate);
+  const ConvSm90Sum sum{
+      {{&node, conv_sm90_problem(plan.graph, node).in_tiles_of(tile.channels), *pitch}},
+      kernel.group.members.front()};
+  return build_im2col(plan, kernel, tile, sum);
 }
 
 }  // namespace

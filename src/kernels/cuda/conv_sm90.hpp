@@ -19,15 +19,18 @@
 namespace braze::cuda {
 
 /// A transposed convolution as one of stride 1. Output o lies at u = o + pad = q stride + f, f the
-/// phase. Its taps are those at f + j stride, j < T = kernel / stride, and read input q - j
-/// dilation (of stride and dilation one is 1). So all phases are one convolution of T taps,
+/// phase. Its taps are those at f + j stride, j < T = kernel / stride rounded up, and read input
+/// q - j dilation (of stride and dilation one is 1). So all phases are one convolution of T taps,
 /// backwards, whose outputs are `columns` of each phase, phases counted along x first, and the q
-/// its pixels.
+/// its pixels. Phases from `whole` on have only T - 1 taps: not the first one, backwards.
 struct ConvSm90Transposed {
-  std::int64_t stride[2] = {1, 1}, kernel[2] = {1, 1};
+  std::int64_t stride[2] = {1, 1}, kernel[2] = {1, 1}, whole[2] = {1, 1};
   std::int64_t outputs = 1, columns = 8;  // of a phase: real ones, and rounded up to vectors
   std::int64_t corner[2] = {0, 0};        // output of phase 0 of the first q
   std::int64_t out[2] = {1, 1};           // extents of the result
+
+  /// Have phases taps of their own? Then a tile has columns of one phase.
+  [[nodiscard]] bool unequal() const { return whole[0] < stride[0] || whole[1] < stride[1]; }
 };
 
 /// y[pixel, output] = sum over taps and channels of x[pixel moved by tap, channel] w[output, tap,
@@ -54,9 +57,14 @@ struct ConvSm90Problem {
   [[nodiscard]] std::int64_t step_channels() const;
   [[nodiscard]] std::int64_t channel_blocks() const;
   [[nodiscard]] std::int64_t steps() const { return taps() * channel_blocks() + more_steps; }
-  /// The element of the weights that is channel 0's of a tap of an output; none of outputs that
+  /// Those of the phase that has fewest, and on average.
+  [[nodiscard]] std::int64_t least_steps() const;
+  [[nodiscard]] double mean_steps() const;
+  /// Elements of the weights that are channel 0's of each tap of an output; none of outputs that
   /// only fill a phase up.
-  [[nodiscard]] std::optional<std::int64_t> weight_at(std::int64_t output, std::int64_t tap) const;
+  [[nodiscard]] std::vector<std::int64_t> weights_of(std::int64_t output) const;
+  /// With as many columns of a phase as tiles of so many channels have, where a tile has one phase.
+  [[nodiscard]] ConvSm90Problem in_tiles_of(int channels) const;
 };
 
 /// A convolution that adds to a sum; `pitch` are elements from pixel to pixel of its input.

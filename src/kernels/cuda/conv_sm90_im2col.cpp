@@ -43,15 +43,13 @@ void pack(const ConvSm90Problem& problem, const Tensor& weights, std::int64_t fi
   for (std::int64_t column = 0; column < columns; ++column) {
     const std::int64_t k = output_of(column);
     if (k >= problem.outputs) continue;
-    for (std::int64_t t = 0; t < problem.taps(); ++t) {
-      const std::optional<std::int64_t> weight = problem.weight_at(k, t);
-      if (!weight) continue;
-      std::byte* row =
-          bytes.data() + static_cast<std::size_t>(column * width + first + t * padded) * size;
+    std::byte* to = bytes.data() + static_cast<std::size_t>(column * width + first) * size;
+    for (const std::int64_t tap : problem.weights_of(k)) {
       for (std::int64_t c = 0; c < problem.channels; ++c) {
-        const auto at = static_cast<std::size_t>(*weight + c * problem.channel_stride);
-        std::memcpy(row + static_cast<std::size_t>(c) * size, from + at * size, size);
+        const auto at = static_cast<std::size_t>(tap + c * problem.channel_stride);
+        std::memcpy(to + static_cast<std::size_t>(c) * size, from + at * size, size);
       }
+      to += static_cast<std::size_t>(padded) * size;
     }
   }
 }
@@ -136,7 +134,7 @@ TensorMap weights_map(const ConvSm90Problem& problem, const ConvSm90TileShape& t
   return map;
 }
 
-device::ConvSm90Phases phases_of(const ConvSm90Problem& problem) {
+device::ConvSm90Phases phases_of(const ConvSm90Problem& problem, const ConvSm90TileShape& tile) {
   const ConvSm90Transposed& t = *problem.transposed;
   device::ConvSm90Phases phases{};
   phases.columns = divisor_of(t.columns);
@@ -148,6 +146,10 @@ device::ConvSm90Phases phases_of(const ConvSm90Problem& problem) {
   phases.corner_x = static_cast<int>(t.corner[1]);
   phases.result_height = static_cast<int>(t.out[0]);
   phases.result_width = static_cast<int>(t.out[1]);
+  phases.whole_y = static_cast<int>(t.whole[0]);
+  phases.whole_x = static_cast<int>(t.whole[1]);
+  phases.filter_height = static_cast<int>(problem.kernel[0]);
+  phases.pixel_tiles = static_cast<int>(ceil_div(problem.pixels(), tile.pixels));
   return phases;
 }
 
@@ -200,7 +202,7 @@ Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90Ti
   p.first_steps = static_cast<int>(first.problem.steps());
   p.source = source_of(first.problem);
   p.other = source_of(sum.terms.back().problem);
-  if (problem.transposed) p.phases = phases_of(problem);
+  if (problem.transposed) p.phases = phases_of(problem, tile);
 
   const auto shared_with = [&](int staged) {
     return device::ConvSm90Shared{tile.pixels, tile.channels,      problem.step_bytes(),
@@ -261,7 +263,10 @@ Kernel build_im2col(const Plan& plan, const KernelPlan& kernel, const ConvSm90Ti
     other = sum.terms.back().problem.pointwise() ? ", ConvSm90Input::kTiled"
                                                  : ", ConvSm90Input::kIm2col";
   }
-  if (problem.transposed) other = ", ConvSm90Input::kNone, true";
+  if (problem.transposed) {
+    other = fmt::format(", ConvSm90Input::kNone, ConvSm90Columns::{}",
+                        problem.transposed->unequal() ? "kUnequalPhases" : "kPhases");
+  }
   const std::string call =
       fmt::format("{}<ConvSm90Tile<{}, {}, {}, {}, {}, {}, {}, {}{}>, Epilogue, {}, Store::{}>",
                   name, problem.dtype == DType::kFloat32 ? "tf32" : device_type(problem.dtype),

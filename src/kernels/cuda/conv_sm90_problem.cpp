@@ -34,15 +34,15 @@ Support supports_window(const ConvSm90Problem& problem) {
   return Support::yes();
 }
 
-/// A transposed convolution with taps of all phases alike, one group.
+/// A transposed convolution of one group, each phase of which has a tap.
 Support supports_transposed(const Graph& graph, const Node& node) {
   const auto& op = *node.as<ConvTranspose>();
   if (op.group != 1) return Support::no("groups", fmt::format("{} groups", op.group));
   for (std::size_t i = 0; i < op.window.kernel.size(); ++i) {
     const std::int64_t kernel = op.window.kernel[i], stride = op.window.strides[i];
-    if (kernel % stride != 0)
+    if (kernel < stride)
       return Support::no("phases", fmt::format("kernel {} with stride {}; transposed convolutions "
-                                               "have kernels that are multiples of strides",
+                                               "have kernels that are as large",
                                                kernel, stride));
     if (stride > 1 && op.window.dilations[i] > 1)
       return Support::no("dilation", "a transposed convolution with strides and dilations");
@@ -74,11 +74,12 @@ void set_transposed(const Graph& graph, const Node& node, ConvSm90Problem& probl
     const std::int64_t first = floor_div(pad, stride);  // q
     t.kernel[at] = op.window.kernel[i];
     t.stride[at] = stride;
+    t.whole[at] = (t.kernel[at] - 1) % stride + 1;
     t.out[at] = y[i + 2];
     t.corner[at] = first * stride - pad;
     problem.in[at] = x[i + 2];
     problem.out[at] = floor_div(y[i + 2] - 1 + pad, stride) - first + 1;
-    problem.kernel[at] = t.kernel[at] / stride;
+    problem.kernel[at] = ceil_div(t.kernel[at], stride);
     problem.dilation[at] = op.window.dilations[i];
     problem.pad[at] = (problem.kernel[at] - 1) * problem.dilation[at] - first;
   }
@@ -166,8 +167,10 @@ bool ConvSm90Problem::pointwise() const {
 }
 
 double ConvSm90Problem::flops() const {
+  const double mean_taps = transposed ? mean_steps() / static_cast<double>(channel_blocks())
+                                      : static_cast<double>(taps());
   return 2.0 * static_cast<double>(pixels()) * static_cast<double>(outputs) *
-             static_cast<double>(channels * taps()) +
+             static_cast<double>(channels) * mean_taps +
          more_flops;
 }
 
@@ -187,17 +190,50 @@ std::int64_t ConvSm90Problem::step_channels() const {
 
 std::int64_t ConvSm90Problem::channel_blocks() const { return ceil_div(channels, step_channels()); }
 
-std::optional<std::int64_t> ConvSm90Problem::weight_at(std::int64_t output,
-                                                       std::int64_t tap) const {
-  if (!transposed) return output * output_stride + tap;
-  const std::int64_t phase = output / transposed->columns, k = output % transposed->columns;
-  if (k >= transposed->outputs) return std::nullopt;
-  const std::int64_t f[2] = {phase / transposed->stride[1], phase % transposed->stride[1]};
-  const std::int64_t t[2] = {tap / kernel[1], tap % kernel[1]};
-  std::int64_t at[2];  // of the filter
+std::int64_t ConvSm90Problem::least_steps() const {
+  if (!transposed) return steps();
+  std::int64_t least = channel_blocks();
   for (std::size_t axis = 0; axis < 2; ++axis)
-    at[axis] = f[axis] + (kernel[axis] - 1 - t[axis]) * transposed->stride[axis];
-  return k * output_stride + at[0] * transposed->kernel[1] + at[1];
+    least *= transposed->kernel[axis] / transposed->stride[axis];
+  return least;
+}
+
+double ConvSm90Problem::mean_steps() const {
+  if (!transposed) return static_cast<double>(steps());
+  double mean = static_cast<double>(channel_blocks());
+  for (std::size_t axis = 0; axis < 2; ++axis)
+    mean *= static_cast<double>(transposed->kernel[axis]) /
+            static_cast<double>(transposed->stride[axis]);
+  return mean;
+}
+
+std::vector<std::int64_t> ConvSm90Problem::weights_of(std::int64_t output) const {
+  std::vector<std::int64_t> list;
+  if (!transposed) {
+    for (std::int64_t tap = 0; tap < taps(); ++tap) list.push_back(output * output_stride + tap);
+    return list;
+  }
+  const std::int64_t phase = output / transposed->columns, k = output % transposed->columns;
+  if (k >= transposed->outputs) return list;
+  const std::int64_t f[2] = {phase / transposed->stride[1], phase % transposed->stride[1]};
+  // Backwards, from the last tap that the phase has in the filter.
+  const auto last = [&](std::size_t axis) {
+    return f[axis] +
+           (kernel[axis] - (f[axis] < transposed->whole[axis] ? 1 : 2)) * transposed->stride[axis];
+  };
+  for (std::int64_t y = last(0); y >= 0; y -= transposed->stride[0]) {
+    for (std::int64_t x = last(1); x >= 0; x -= transposed->stride[1])
+      list.push_back(k * output_stride + y * transposed->kernel[1] + x);
+  }
+  return list;
+}
+
+ConvSm90Problem ConvSm90Problem::in_tiles_of(int tile_channels) const {
+  ConvSm90Problem problem = *this;
+  if (!transposed || !transposed->unequal()) return problem;
+  problem.transposed->columns = ceil_div(transposed->outputs, tile_channels) * tile_channels;
+  problem.outputs = transposed->stride[0] * transposed->stride[1] * problem.transposed->columns;
+  return problem;
 }
 
 ConvSm90Problem conv_sm90_problem(const Graph& graph, const Node& node) {

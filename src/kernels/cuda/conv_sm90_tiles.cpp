@@ -25,11 +25,13 @@ constexpr std::array<std::array<int, 2>, 10> kTiles = {{{64, 32},
 
 std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem, int staged) {
   std::vector<ConvSm90TileShape> tiles;
+  const bool unequal = problem.transposed && problem.transposed->unequal();
+  const std::int64_t outputs = unequal ? problem.transposed->outputs : problem.outputs;
   for (const auto& [pixels, channels] : kTiles) {
     // Widths that are no power of two pay only where one tile has all outputs.
     const bool odd = channels == 96 || channels == 192;
     const int narrower = channels <= 64 ? 0 : odd ? channels * 2 / 3 : channels - 64;
-    if (problem.outputs <= narrower || (odd && problem.outputs > channels)) continue;
+    if (outputs <= narrower || (odd && outputs > channels)) continue;
     if (pixels > 64 && problem.pixels() <= pixels / 2) continue;
     // Two blocks share a multiprocessor's registers where their accumulators leave room.
     const int most = staged > 0 ? 128 * 96 : 128 * 128;
@@ -37,7 +39,8 @@ std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem, i
     for (const int blocks : {1, 2}) {
       if (blocks == 1 ? !fits_once : !fits_twice) continue;
       for (const int split : {1, 2, 4, 8}) {
-        if (split > 1 && (problem.steps() < 2 * split || problem.pixels() > 1 << 20)) continue;
+        if (split > 1 && (problem.least_steps() < 2 * split || problem.pixels() > 1 << 20))
+          continue;
         if (split > 1 && (channels > 64 || pixels > 128 || split * pixels > 512)) continue;
         const device::ConvSm90Shared shared{pixels, channels, problem.step_bytes(),
                                             split,  blocks,   staged};
@@ -50,7 +53,8 @@ std::vector<ConvSm90TileShape> conv_sm90_tiles(const ConvSm90Problem& problem, i
 }
 
 std::int64_t tile_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile) {
-  return ceil_div(problem.pixels(), tile.pixels) * ceil_div(problem.outputs, tile.channels);
+  return ceil_div(problem.pixels(), tile.pixels) *
+         ceil_div(problem.in_tiles_of(tile.channels).outputs, tile.channels);
 }
 
 std::int64_t block_count(const ConvSm90Problem& problem, const ConvSm90TileShape& tile,
@@ -157,7 +161,9 @@ double conv_sm90_us(const ConvSm90Problem& problem, const ConvSm90TileShape& til
   const double l2 = (p + 1.2 * k) * row / l2_part;
   const double latency = 138 + (tile.pixels == 64 ? 0.75 : 0.19) * k;
   const double step = std::max(together * std::max({products, shared, walk, l2}), latency);
-  const double steps = static_cast<double>(ceil_div(problem.steps(), tile.split));
+  // Of several tiles of a block, some have fewer.
+  const double steps =
+      each > 1 ? problem.mean_steps() : static_cast<double>(ceil_div(problem.steps(), tile.split));
 
   double epilogue = 572 + 0.1 * p * k;
   if (tile.split > 1) epilogue = 1070 + (0.052 / split + 0.218) * p * k;

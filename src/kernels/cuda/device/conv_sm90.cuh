@@ -37,7 +37,7 @@ __device__ __forceinline__ void conv_sm90_load_weights(const ConvSm90Parameters&
 template <class Tile>
 __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
                                                const ConvSm90Memory<Tile>& memory,
-                                               const ConvSm90Part<Tile>& part) {
+                                               ConvSm90Part<Tile> part) {
   tma_prefetch(&p.weights);
   tma_prefetch(&p.activations);
   constexpr bool kSum = Tile::kOther != ConvSm90Input::kNone;
@@ -54,8 +54,9 @@ __device__ __forceinline__ void conv_sm90_load(const ConvSm90Parameters& p,
   for (int tile = part.first_tile; tile < p.tiles; tile += part.stride) {
     const int channel = part.channel(p, tile);
     const int pixel = part.pixel(p, tile);
-    ConvSm90Walk<Tile, Tile::kIm2col> walk(p.source, p.activations, p, pixel, part.begin);
-    ConvSm90OtherWalk<Tile> other(p.other, p.others, p, pixel,
+    part.enter(p, tile);
+    ConvSm90Walk<Tile, Tile::kIm2col> walk(p.source, p.activations, p, pixel, channel, part.begin);
+    ConvSm90OtherWalk<Tile> other(p.other, p.others, p, pixel, channel,
                                   kSum ? max(part.begin - p.first_steps, 0) : 0);
     for (int step = part.begin; step < part.end; ++step, ring.next()) {
       if (early > 0) {
@@ -142,12 +143,13 @@ __device__ __forceinline__ void conv_sm90_multiply(float (&acc)[Tile::kProducts]
 template <class Tile, class Epilogue, class Result, Store kStore>
 __device__ __forceinline__ void conv_sm90_compute(const ConvSm90Parameters& p,
                                                   const ConvSm90Memory<Tile>& memory,
-                                                  const ConvSm90Part<Tile>& part, int warp) {
+                                                  ConvSm90Part<Tile> part, int warp) {
   Ring<Tile::kStages> ring;
   Ring<Tile::kChunks> staged;
   float acc[Tile::kProducts][Tile::kRegisters];
   grid_dependency_wait();
   for (int tile = part.first_tile; tile < p.tiles; tile += part.stride) {
+    part.enter(p, tile);
     conv_sm90_multiply<Tile>(acc, memory, ring, warp / 4, part);
     const int pixel = part.pixel(p, tile), channel = part.channel(p, tile);
     const int first_row = warp / 4 * (64 * Tile::kProducts) + warp % 4 * 16;

@@ -21,13 +21,17 @@ struct ConvSm90Source {
 
 /// How the product of a transposed convolution becomes its result. Column c of the product is
 /// output c % columns of phase c / columns; phase (f_y, f_x) of pixel (q_y, q_x) is pixel q *
-/// stride + f + corner of the result, where there is such a pixel.
+/// stride + f + corner of the result, where there is such a pixel. Phases of an axis from `whole`
+/// on lack its first tap.
 struct ConvSm90Phases {
-  Divisor columns;        // a multiple of 8
+  Divisor columns;        // a multiple of 8, or where phases lack taps of a tile's channels
   Divisor pixels, width;  // of an image of the product
   Divisor stride_x;       // phases count through x first
   int stride_y, corner_y, corner_x;
   int result_height, result_width;
+  int whole_y, whole_x, filter_height;
+  int pixel_tiles;  // where phases lack taps, tile i has pixels i % pixel_tiles: long tiles come
+                    // first
 };
 
 struct ConvSm90Parameters {

@@ -2,8 +2,7 @@
 // epilogue, and the exchange of the sums that a cluster shares.
 #pragma once
 
-#include "braze/conv_sm90_parameters.h"
-#include "braze/divide.cuh"
+#include "braze/conv_sm90_phases.cuh"
 #include "braze/epilogue.cuh"
 #include "braze/ptx_sm90.cuh"
 
@@ -14,14 +13,16 @@ enum class ConvSm90Input { kNone, kTiled, kIm2col };
 
 template <class ElementType, int kTilePixels, int kTileChannels, int kBytes, int kSplitBlocks,
           int kBlocksTogether, int kStagedBytes, bool kByIm2col,
-          ConvSm90Input kSecondInput = ConvSm90Input::kNone, bool kTransposed = false>
+          ConvSm90Input kSecondInput = ConvSm90Input::kNone,
+          ConvSm90Columns kColumns = ConvSm90Columns::kOutputs>
 struct ConvSm90Tile {
   using Element = ElementType;  // half, bfloat16, tf32
   static constexpr int kPixels = kTilePixels, kChannels = kTileChannels, kRowBytes = kBytes;
   static constexpr int kSplit = kSplitBlocks;
   static constexpr bool kIm2col = kByIm2col;
   static constexpr ConvSm90Input kOther = kSecondInput;
-  static constexpr bool kPhases = kTransposed;  // columns are outputs of phases
+  static constexpr bool kPhases = kColumns != ConvSm90Columns::kOutputs;
+  static constexpr bool kUnequal = kColumns == ConvSm90Columns::kUnequalPhases;
   static constexpr ConvSm90Shared kShared{kPixels, kChannels,       kRowBytes,
                                           kSplit,  kBlocksTogether, kStagedBytes};
   static constexpr int kStages = kShared.stages;
@@ -84,13 +85,28 @@ struct ConvSm90Part {
     rank = Tile::kSplit > 1 ? static_cast<int>(cluster_rank()) : 0;
     first_tile = static_cast<int>(blockIdx.x) / Tile::kSplit;
     stride = static_cast<int>(gridDim.x) / Tile::kSplit;
-    begin = Tile::kSplit > 1 ? rank * p.steps / Tile::kSplit : 0;
-    end = Tile::kSplit > 1 ? (rank + 1) * p.steps / Tile::kSplit : p.steps;
+    take(p.steps);
+    enter(p, first_tile);
+  }
+  /// Its steps of a tile that has `steps`.
+  __device__ __forceinline__ void take(int steps) {
+    begin = Tile::kSplit > 1 ? rank * steps / Tile::kSplit : 0;
+    end = Tile::kSplit > 1 ? (rank + 1) * steps / Tile::kSplit : steps;
+  }
+  /// To be called before the steps of a tile.
+  __device__ __forceinline__ void enter(const ConvSm90Parameters& p, int tile) {
+    if constexpr (Tile::kUnequal) {
+      const ConvSm90Lack lack(p.phases, channel(p, tile));
+      take((p.phases.filter_height - lack.y) * (p.source.filter_width - lack.x) *
+           p.source.channel_blocks);
+    }
   }
   __device__ __forceinline__ int channel(const ConvSm90Parameters& p, int tile) const {
+    if constexpr (Tile::kUnequal) return tile / p.phases.pixel_tiles * Tile::kChannels;
     return tile % p.channel_tiles * Tile::kChannels;
   }
   __device__ __forceinline__ int pixel(const ConvSm90Parameters& p, int tile) const {
+    if constexpr (Tile::kUnequal) return tile % p.phases.pixel_tiles * Tile::kPixels;
     return tile / p.channel_tiles * Tile::kPixels;
   }
 };
@@ -100,12 +116,18 @@ template <class Tile, bool kIm2col>
 struct ConvSm90Walk {
   const ConvSm90Source& source;
   const EncodedTensorMap& map;
-  int pixel, n, x, y;       // the tile's first, of all images; where it is read
-  int block, tap_x, tap_y;  // of the next step
+  int pixel, n, x, y;            // the tile's first, of all images; where it is read
+  int block, tap_x, tap_y;       // of the next step
+  int first_x = 0, first_y = 0;  // taps
 
   __device__ __forceinline__ ConvSm90Walk(const ConvSm90Source& from, const EncodedTensorMap& input,
-                                          const ConvSm90Parameters& p, int first_pixel, int step)
+                                          const ConvSm90Parameters& p, int first_pixel, int column,
+                                          int step)
       : source(from), map(input), pixel(first_pixel) {
+    if constexpr (Tile::kUnequal) {
+      const ConvSm90Lack lack(p.phases, column);
+      first_x = lack.x, first_y = lack.y;
+    }
     const int pixels = Tile::kPhases ? p.phases.pixels.divisor : p.y.pixels;  // of an image
     n = pixel < pixels ? 0 : pixel / pixels;
     const int rest = pixel - n * pixels, row = rest / p.width;
@@ -118,8 +140,10 @@ struct ConvSm90Walk {
     if constexpr (kIm2col) {
       const int tap = step / source.channel_blocks;
       block -= tap * source.channel_blocks;
-      tap_y = tap / source.filter_width;
-      tap_x = tap - tap_y * source.filter_width;
+      const int across = source.filter_width - first_x;
+      tap_y = tap / across;
+      tap_x = first_x + tap - tap_y * across;
+      tap_y += first_y;
     }
   }
   __device__ __forceinline__ void next() {
@@ -127,7 +151,7 @@ struct ConvSm90Walk {
     if constexpr (kIm2col) {
       if (block < source.channel_blocks) return;
       block = 0;
-      if (++tap_x == source.filter_width) tap_x = 0, ++tap_y;
+      if (++tap_x == source.filter_width) tap_x = first_x, ++tap_y;
     }
   }
   __device__ __forceinline__ void load(unsigned char* to, Barrier* full) const {
@@ -201,35 +225,6 @@ __device__ __forceinline__ void conv_sm90_vector(float (&v)[8],
   BRAZE_UNROLL
   for (int i = 0; i < 8; ++i) v[i] = acc[(group * 4 + i / 2) * 4 + 2 * h + i % 2];
 }
-
-/// A pixel of all images; the first one, if there is no such pixel. kFew: most are of the first
-/// image, and nothing hides a division.
-template <bool kFew, bool kPhases>
-struct Pixel {
-  int n, at;
-  bool exists;
-  __device__ __forceinline__ Pixel(const ConvSm90Parameters& p, int pixel)
-      : exists(pixel < p.pixels) {
-    if (!exists) pixel = 0;
-    n = kFew && pixel < p.y.pixels ? 0 : pixel / p.y.pixels;
-    at = pixel - n * p.y.pixels;
-  }
-};
-/// A pixel of the product: where phase 0 of it is in the result, or would be.
-template <bool kFew>
-struct Pixel<kFew, true> {
-  int n, y, x;
-  bool exists;
-  __device__ __forceinline__ Pixel(const ConvSm90Parameters& p, int pixel)
-      : exists(pixel < p.pixels) {
-    u32 rest = exists ? static_cast<u32>(pixel) : 0;
-    const int at = split_off(rest, p.phases.pixels);
-    n = static_cast<int>(rest);
-    rest = static_cast<u32>(at);
-    x = split_off(rest, p.phases.width) * p.phases.stride_x.divisor + p.phases.corner_x;
-    y = static_cast<int>(rest) * p.phases.stride_y + p.phases.corner_y;
-  }
-};
 
 /// Some vectors of 8 channels and where they belong. All are made before the first is stored, so
 /// that what the epilogue reads is on its way at the same time.

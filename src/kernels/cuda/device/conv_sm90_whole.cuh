@@ -34,8 +34,8 @@ struct ConvSm90Whole {
         channel(part.channel(parameters, part.first_tile)),
         pixel(part.pixel(parameters, part.first_tile)),
         staged_pixel(pixel + part.rank * (Tile::kPixels / Tile::kSplit)),
-        walk(parameters.source, parameters.activations, parameters, pixel, begin + first),
-        other(parameters.other, parameters.others, parameters, pixel,
+        walk(parameters.source, parameters.activations, parameters, pixel, channel, begin + first),
+        other(parameters.other, parameters.others, parameters, pixel, channel,
               kSum ? begin + first - parameters.first_steps : 0) {}
 
   __device__ __forceinline__ void load_weights() const {
