@@ -210,6 +210,18 @@ def cpu_model():
     return platform.processor()
 
 
+def document(lines, how, device, command):
+    """The table as bench/results has it."""
+    gpu = f"{braze.devices()['cuda:0'].split(',')[0]}, " if device == "cuda" else ""
+    return "\n".join([
+        "# What a call from Python costs" + (" on a GPU" if gpu else ""), "",
+        f"command: {command}  ",
+        f"date: {datetime.date.today().isoformat()}  ",
+        f"hardware: {gpu}{cpu_model()}, {os.cpu_count()} cores  ",
+        f"python: {platform.python_version()}, {versions()}  ",
+        f"network: relu of float{SHAPE}; {how}", "", *lines]) + "\n"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
@@ -219,15 +231,9 @@ def main():
     lines, how = cpu_table(data) if args.device == "cpu" else gpu_table(data)
     print("\n".join(lines))
     if args.output:
-        gpu = f"{braze.devices()['cuda:0'].split(',')[0]}, " if args.device == "cuda" else ""
         options = f"--device {args.device} " if args.device != "cpu" else ""
-        args.output.write_text("\n".join([
-            "# What a call from Python costs" + (" on a GPU" if gpu else ""), "",
-            f"command: bench/python/call_overhead.py {options}--output {args.output}  ",
-            f"date: {datetime.date.today().isoformat()}  ",
-            f"hardware: {gpu}{cpu_model()}, {os.cpu_count()} cores  ",
-            f"python: {platform.python_version()}, {versions()}  ",
-            f"network: relu of float{SHAPE}; {how}", "", *lines]) + "\n")
+        command = f"bench/python/call_overhead.py {options}--output {args.output}"
+        args.output.write_text(document(lines, how, args.device, command))
 
 
 if __name__ == "__main__":

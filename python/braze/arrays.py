@@ -4,7 +4,7 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from typing import Any, Protocol, Sequence
+from typing import Any, Mapping, Protocol, Sequence
 
 from . import _braze
 from .errors import InputError
@@ -52,8 +52,10 @@ class Kind(Protocol):
     def empty(self, native: _braze.Model, outputs: Sequence[TensorType], example: Any) -> list[Any]:
         """New arrays for a model's outputs, on the device where `example` is."""
 
-    def lend(self, arrays: Sequence[Any], stream: int) -> Sequence[Any]:
-        """The same arrays as the library reads them fastest, to be used in a CUDA stream."""
+    def lend(self, arrays: Sequence[Any], stream: int, current: bool,
+             written: bool = False) -> Sequence[Any]:
+        """The same arrays as the library takes them fastest, to be read, or written, in a CUDA
+        stream; `current`: it is what stream() said."""
 
     def finish(self, native: _braze.Model, outputs: list[Any]) -> list[Any]:
         """What empty() made as the framework's own arrays, after the run."""
@@ -73,7 +75,8 @@ class NumpyKind:
     def empty(self, native: _braze.Model, outputs: Sequence[TensorType], example: Any) -> list[Any]:
         return [self._empty(output.shape, numpy_dtype(output.dtype)) for output in outputs]
 
-    def lend(self, arrays: Sequence[Any], stream: int) -> Sequence[Any]:
+    def lend(self, arrays: Sequence[Any], stream: int, current: bool,
+             written: bool = False) -> Sequence[Any]:
         return arrays
 
     def finish(self, native: _braze.Model, outputs: list[Any]) -> list[Any]:
@@ -81,14 +84,12 @@ class NumpyKind:
 
 
 class TorchKind:
-    """torch tensors, on the device of the inputs."""
+    """torch tensors, on the device of the inputs and in torch's current stream."""
 
     def __init__(self) -> None:
         self._torch = torch = sys.modules["torch"]
         self._dtypes = {name: getattr(torch, torch_name)
                         for name, torch_name in TORCH_NAMES.items() if hasattr(torch, torch_name)}
-        self._strided = torch.strided
-        self._known = frozenset(self._dtypes.values())
         self._plain = (torch.Tensor, torch.nn.Parameter)
         # Capsules without torch's own handling of streams, which takes it 20 us.
         self._to_dlpack = torch.utils.dlpack.to_dlpack
@@ -100,25 +101,39 @@ class TorchKind:
         return self._stream_of(example.get_device()) if example.is_cuda else 0
 
     def empty(self, native: _braze.Model, outputs: Sequence[TensorType], example: Any) -> list[Any]:
-        device = example.device
-        return [self._torch.empty(output.shape, dtype=self._dtypes[output.dtype], device=device)
+        return [example.new_empty(output.shape, dtype=self._dtypes[output.dtype])
                 for output in outputs]
 
-    def lend(self, arrays: Sequence[Any], stream: int) -> Sequence[Any]:
-        return [self._lend(array, stream) for array in arrays]
+    def lend(self, arrays: Sequence[Any], stream: int, current: bool,
+             written: bool = False) -> Sequence[Any]:
+        return [self._lend(array, stream, current, written) for array in arrays]
 
     def finish(self, native: _braze.Model, outputs: list[Any]) -> list[Any]:
         return outputs
 
-    def _lend(self, array: Any, stream: int) -> Any:
+    def _lend(self, array: Any, stream: int, current: bool, written: bool) -> Any:
         """As a capsule, if nothing is to be said against it and torch's work on it is in `stream`
         anyhow."""
-        if (type(array) in self._plain and array.layout is self._strided
-                and array.dtype in self._known and array.is_contiguous() and not array.requires_grad and not array.is_neg()
-                and (array.is_cpu or
-                     (array.is_cuda and self._stream_of(array.get_device()) == stream))):
+        if type(array) not in self._plain or array.requires_grad or array.is_neg():
+            return array
+        try:
+            if not array.is_contiguous():
+                if written:
+                    return array
+                array = self._without_gaps(array, stream)
+            if not current and array.is_cuda and self.stream(array) != stream:
+                return array
             return self._to_dlpack(array)
-        return array
+        except (RuntimeError, BufferError):  # sparse, meta, ...: the library says why
+            return array
+
+    def _without_gaps(self, array: Any, stream: int) -> Any:
+        """A copy that torch does not use again before what is in `stream` now is done."""
+        cuda, copy = self._torch.cuda, array.contiguous()
+        if copy.is_cuda and self.stream(copy) != stream:
+            copy.record_stream(cuda.ExternalStream(stream, device=copy.device) if stream
+                               else cuda.default_stream(copy.device))
+        return copy
 
 
 class CupyKind:
@@ -136,11 +151,22 @@ class CupyKind:
             return [self._cupy.empty(output.shape, numpy_dtype(output.dtype))
                     for output in outputs]
 
-    def lend(self, arrays: Sequence[Any], stream: int) -> Sequence[Any]:
-        return arrays
+    def lend(self, arrays: Sequence[Any], stream: int, current: bool,
+             written: bool = False) -> Sequence[Any]:
+        return arrays if written else [self._without_gaps(array, stream) for array in arrays]
 
     def finish(self, native: _braze.Model, outputs: list[Any]) -> list[Any]:
         return outputs
+
+    def _without_gaps(self, array: Any, stream: int) -> Any:
+        """Itself, or a copy: in memory that CuPy uses again in `stream`."""
+        if not isinstance(array, self._cupy.ndarray) or array.flags.c_contiguous:
+            return array
+        with array.device:
+            made = self._cupy.cuda.get_current_stream().record()
+            with self._cupy.cuda.ExternalStream(stream) as reader:
+                reader.wait_event(made)
+                return self._cupy.ascontiguousarray(array)
 
 
 class OtherKind:
@@ -164,7 +190,8 @@ class OtherKind:
             return native.make_gpu_outputs()
         return self._numpy.empty(native, outputs, example)
 
-    def lend(self, arrays: Sequence[Any], stream: int) -> Sequence[Any]:
+    def lend(self, arrays: Sequence[Any], stream: int, current: bool,
+             written: bool = False) -> Sequence[Any]:
         self._on_gpu = self._on_gpu or any(map(is_on_gpu, arrays))
         return arrays
 
@@ -192,10 +219,15 @@ def _is_torch(cls: type) -> bool:
 
 
 @functools.lru_cache(maxsize=None)
+def _torch_kind() -> Kind:
+    return TorchKind()
+
+
+@functools.lru_cache(maxsize=None)
 def _shared_kind(cls: type) -> Kind | None:
     """The kind of a class of arrays; None: one that is made anew for each call."""
     if _is_torch(cls):
-        return TorchKind()
+        return _torch_kind()
     if _is_of(cls, "cupy") and "cupy" in sys.modules and hasattr(cls, "device"):
         return CupyKind()
     if hasattr(cls, "__dlpack_device__") or hasattr(cls, "__cuda_array_interface__"):
@@ -204,6 +236,12 @@ def _shared_kind(cls: type) -> Kind | None:
         if not issubclass(cls, numpy.ndarray):
             return None
     return NumpyKind()
+
+
+@functools.lru_cache(maxsize=None)
+def is_mapping(cls: type) -> bool:
+    """True for a class of mappings, as of inputs by name."""
+    return issubclass(cls, Mapping)
 
 
 def kind_of(inputs: Sequence[Any]) -> Kind:

@@ -35,8 +35,9 @@ def run_on(network: Model, inputs: Sequence[Any], outputs: Sequence[Any]) -> int
     """Runs a network into arrays that lie where the inputs do; the CUDA stream that it did so in."""
     kind = arrays.kind_of(inputs)
     stream = kind.stream(inputs[0]) if inputs else 0
-    network._native.run(kind.lend(inputs, stream), arrays.kind_of(outputs).lend(outputs, stream),
-                        stream)
+    theirs = arrays.kind_of(outputs)
+    network._native.run(kind.lend(inputs, stream, True),
+                        theirs.lend(outputs, stream, theirs is kind, True), stream)
     return stream
 
 

@@ -117,19 +117,21 @@ class Model:
 
         InputError names the input and what was expected; DeviceError, OutOfMemoryError.
         """
-        if named or (len(inputs) == 1 and isinstance(inputs[0], Mapping)):
+        if named or (len(inputs) == 1 and arrays.is_mapping(type(inputs[0]))):
             inputs = self._by_name(inputs, named)
         kind = arrays.kind_of(inputs)
+        current = stream is None
         if stream is None:
             stream = kind.stream(inputs[0]) if inputs else 0
+        read = kind.lend(inputs, stream, current)
         if out is None:
             made = kind.empty(self._native, self._outputs, inputs[0] if inputs else None)
-            self._native.run(kind.lend(inputs, stream), kind.lend(made, stream), stream)
+            self._native.run(read, kind.lend(made, stream, current, True), stream)
             made = kind.finish(self._native, made)
             return made[0] if self._single else tuple(made)
         given = (out,) if self._single and not isinstance(out, (list, tuple)) else out
-        self._native.run(kind.lend(inputs, stream), arrays.kind_of(given).lend(given, stream),
-                         stream)
+        theirs = arrays.kind_of(given)
+        self._native.run(read, theirs.lend(given, stream, current and theirs is kind, True), stream)
         kind.finish(self._native, [])
         return out
 

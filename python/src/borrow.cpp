@@ -25,6 +25,11 @@ namespace {
 
 void* as_stream(std::intptr_t address) { return reinterpret_cast<void*>(address); }
 
+[[noreturn]] void refuse_device(int type, const Where& where) {
+  refuse(where, "is on a device of type " + std::to_string(type) +
+                    " as DLPack counts them; expected host memory or a CUDA GPU");
+}
+
 /// A call of the library that may wait for other threads.
 template <class Call>
 void unlocked(const Call& call) {
@@ -113,6 +118,8 @@ std::optional<DType> dtype_of(const dlpack::Tensor& tensor) {
     case dlpack::Code::kBool:
       if (bytes == 1) return DType::kBool;
       return std::nullopt;
+    case dlpack::Code::kComplex:
+      return std::nullopt;
   }
   return std::nullopt;
 }
@@ -160,10 +167,13 @@ std::string take_message() {
   return text_of(error.value());
 }
 
-DType dtype_or_refuse(std::optional<DType> dtype, nb::handle array, const Where& where) {
+/// `otherwise` names the type where the array does not.
+DType dtype_or_refuse(
+    std::optional<DType> dtype, nb::handle array, const Where& where,
+    const std::function<std::string()>& otherwise = [] { return "another"; }) {
   if (dtype) return *dtype;
   const std::string found =
-      nb::hasattr(array, "dtype") ? text_of(nb::object(array.attr("dtype"))) : "another";
+      nb::hasattr(array, "dtype") ? text_of(nb::object(array.attr("dtype"))) : otherwise();
   refuse(where, "has elements of type " + found + ", which Braze does not have");
 }
 
@@ -281,8 +291,7 @@ bool Borrowed::take_dlpack(nb::handle array, Access access, const Place& place,
     } else if (memory == Memory::kCpu || memory == Memory::kCudaHost) {
       capsule = array.attr("__dlpack__")();
     } else {
-      refuse(where, "is on a device of type " + std::to_string(type) +
-                        " as DLPack counts them; expected host memory or a CUDA GPU");
+      refuse_device(type, where);
     }
   } catch (nb::python_error& error) {
     if (error.matches(nb::module_::import_("braze.errors").attr("Error"))) throw;
@@ -309,8 +318,17 @@ bool Borrowed::take_capsule(nb::handle capsule, nb::handle array, Access access,
     return false;
   }
   const auto memory = static_cast<Memory>(tensor.device_type);
+  if (memory != Memory::kCpu && memory != Memory::kCudaHost && memory != Memory::kCuda &&
+      memory != Memory::kCudaManaged)
+    refuse_device(tensor.device_type, where);
   gpu_ = memory == Memory::kCuda || memory == Memory::kCudaManaged ? tensor.device_id : -1;
-  tensor_ = Tensor::view(dtype_or_refuse(dtype_of(tensor), array, where),
+  tensor_ = Tensor::view(dtype_or_refuse(dtype_of(tensor), array, where,
+                                         [&tensor] {
+                                           return (tensor.code == dlpack::Code::kComplex
+                                                       ? "complex"
+                                                       : "another, bits: ") +
+                                                  std::to_string(tensor.bits);
+                                         }),
                          Shape(tensor.shape, tensor.shape + tensor.ndim),
                          static_cast<std::byte*>(tensor.data) + tensor.byte_offset);
   return true;

@@ -1,5 +1,6 @@
 """Arrays that say that they lie on a GPU, as CuPy's, JAX's and Numba's do: asked for host memory they
 fail as those do. They note what is asked of them. Their memory is numpy's."""
+import contextlib
 import types
 
 import numpy as np
@@ -59,33 +60,61 @@ def module(name, **members):
     return made
 
 
+class Stream(contextlib.AbstractContextManager):
+    """One of CuPy's, which notes what it waits for; the current one in a `with`."""
+
+    current = []
+
+    def __init__(self, ptr):
+        self.ptr = ptr
+        self.waits = []
+
+    def record(self):
+        return self.ptr
+
+    def wait_event(self, event):
+        self.waits.append(event)
+
+    def __enter__(self):
+        self.current.append(self)
+        return self
+
+    def __exit__(self, *error):
+        self.current.pop()
+
+
 def cupy(stream=0):
     """A module `cupy` whose current stream is at this address."""
     class ndarray(OnGpu):
         refusal = ("Accessing a CuPy ndarry on CPU is not allowed except when using system memory "
                    "(on HMM or ATS enabled systems, need to set CUPY_ENABLE_UMP=1) or managed memory")
+        device = contextlib.nullcontext()
 
         @property
-        def device(self):
-            import contextlib
-
-            return contextlib.nullcontext()
+        def flags(self):
+            return types.SimpleNamespace(c_contiguous=self.host.flags.c_contiguous)
 
         def get(self):
             return self.host.copy()
+
+    copies = []
+
+    def current():
+        return Stream.current[-1] if Stream.current else Stream(stream)
+
+    def ascontiguousarray(array):
+        made = ndarray(array.shape)
+        copies.append((current().ptr, current().waits))
+        return made
 
     def empty(shape, dtype):
         made = ndarray(shape)
         assert made.dtype == dtype
         return made
 
-    current = types.SimpleNamespace(ptr=stream)
-    return module("cupy", ndarray=ndarray, empty=empty,
-                  cuda=types.SimpleNamespace(get_current_stream=lambda: current))
-
-
-class Taken:
-    """What a JAX array that was made from another framework's is here."""
+    return module("cupy", ndarray=ndarray, empty=empty, ascontiguousarray=ascontiguousarray,
+                  copies=copies, cuda=types.SimpleNamespace(get_current_stream=current,
+                                                            ExternalStream=Stream))
 
 
 def jax():

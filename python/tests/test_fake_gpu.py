@@ -124,6 +124,10 @@ def test_cupys_arrays_come_back_in_kind_and_in_its_stream(model, calls, monkeypa
     assert type(got) is cupy.ndarray and got.shape == SHAPES[1]
     assert x.asked[-1] == got.asked[-1] == "dlpack 4096"
     assert model.bench(x, iterations=1).min_us > 0  # to host memory
+    # One with gaps is copied where it is used, after what is under way where it was made.
+    x.host = np.moveaxis(fakes.aligned((1, 8, 8, 3)), 3, 1)
+    model(x, stream=77)
+    assert cupy.copies == [(77, [4096])]
 
 
 def test_jaxs_arrays_come_back_in_kind_and_are_waited_for(model, calls, monkeypatch):

@@ -108,6 +108,34 @@ def test_what_is_wrong_is_named():
         braze.compile(Fourier(), torch.randn(3, 3))
 
 
+def test_all_kinds_of_tensors_are_read_or_refused():
+    """Laid out otherwise, lazily negated, of a class of its own; sparse, complex, with gradients."""
+    x = torch.randn(2, 3, 9, 9)
+    model = braze.compile(torch.nn.ReLU(), x)
+
+    class Own(torch.Tensor):
+        pass
+    negated = torch.complex(x, -x).conj().imag  # what it stands for is x
+    assert negated.is_neg()
+    for same in (x.to(memory_format=torch.channels_last), x.permute(0, 1, 3, 2).clone().permute(
+            0, 1, 3, 2), torch.nn.Parameter(x, requires_grad=False), x.as_subclass(Own)):
+        torch.testing.assert_close(model(same), x.relu(), rtol=0, atol=0)
+    try:
+        got = model(negated)
+    except braze.InputError:
+        pass
+    else:
+        torch.testing.assert_close(got, negated.relu(), rtol=0, atol=0)
+    for wrong, message in ((x.to_sparse(), "input '.*' cannot be used: .*layout"),
+                           (torch.nn.Parameter(x), "input '.*' cannot be used: .*grad"),
+                           (x.to(torch.complex64), "elements of type .*complex64"),
+                           (x.to("meta"), "input '.*' ")):
+        with pytest.raises(braze.InputError, match=message):
+            model(wrong)
+    with pytest.raises(braze.InputError, match="output '.*' has gaps"):
+        model(x, out=torch.empty(2, 3, 9, 9).to(memory_format=torch.channels_last))
+
+
 def test_what_torch_needs_to_export_is_said():
     script = ("import sys; sys.modules['onnx'] = sys.modules['onnxscript'] = None\n"
               "import torch, braze\n"

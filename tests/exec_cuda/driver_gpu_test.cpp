@@ -565,6 +565,33 @@ TEST_F(DriverGpuTest, StreamsThatOthersCaptureAreKnown) {
   EXPECT_TRUE(gpu->is_captured(&stream));
 }
 
+TEST_F(DriverGpuTest, WhatOthersCaptureGetsTheStepsOneByOne) {
+  const auto gpu = open();
+  auto steps = launches(*gpu, {"a", "b", "c"});
+  for (Kernel& kernel : kernels_) kernel.overlaps = true;
+  steps[1].stream = 1;
+  const auto recording = gpu->record(std::move(steps));
+  int stream = 0;
+  fake_.captured = {&stream};
+  EXPECT_EQ(error_of([&] { recording->run_in(&stream); }).code, ErrorCode::kDevice);
+  recording->capture_in(&stream);
+  EXPECT_THAT(ran(), testing::ElementsAre("a", "b", "c"));
+  for (const fake::Launched& launched : fake_.launched) {
+    EXPECT_EQ(static_cast<void*>(launched.config.stream), &stream);
+    EXPECT_EQ(launched.overlaps, launched.kernel != "a");
+  }
+
+  steps = launches(*gpu, {"a", "host"});
+  steps[1].launch = {};
+  steps[1].host = std::make_unique<HostStep>();
+  steps[1].host->run = [](auto, auto) {};
+  const auto on_host = gpu->record(std::move(steps));
+  const Error error = error_of([&] { on_host->capture_in(&stream); });
+  EXPECT_EQ(error.code, ErrorCode::kUnsupported);
+  EXPECT_THAT(error.message, HasSubstr("k_host (node) runs on the host"));
+  EXPECT_THAT(ran(), testing::ElementsAre("a", "b", "c"));
+}
+
 TEST_F(DriverGpuTest, NoStepsAreNoGraph) {
   const auto gpu = open();
   const auto recording = gpu->record({});

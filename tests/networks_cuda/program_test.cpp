@@ -212,7 +212,7 @@ TEST(CudaProgram, TensorsOfACallerAreUsedInPlaceOnceTheyComeAgain) {
   gpu.set_captured(stream);
   ASSERT_TRUE(model.run_on_gpu(inputs[0], outputs[0], stream).ok());
   ASSERT_TRUE(model.run_on_gpu(inputs[0], outputs[1], stream).ok());  // new addresses
-  for (const char* what : {"run in ", "copy in ", "run in ", "copy in "})
+  for (const char* what : {"capture in ", "copy in ", "capture in ", "copy in "})
     expected.push_back(what + name);
   EXPECT_EQ(gpu.streams(), expected);
   gpu.set_captured(nullptr);

@@ -32,6 +32,7 @@ class FakeRecording final : public cuda::Recording {
       : gpu_(gpu), real_(std::move(real)), us_(us) {}
   void run() override { real_->run(); }
   void run_in(void* stream) override { real_->run_in(stream); }
+  void capture_in(void* stream) override { real_->capture_in(stream); }
   void run_timed(std::span<double> seconds) override { real_->run_timed(seconds); }
   void run_repeatedly(std::span<double> seconds, std::size_t) override {
     real_->run();

@@ -429,12 +429,15 @@ void CudaProgram::run_on_gpu(std::span<const void* const> inputs, std::span<void
         const bool captured = gpu_->is_captured(stream);
         Recording* const in_place = recording_of(borders, !captured);
         if (!captured) gpu_->hold(stream);
+        const auto run = [&](Recording& recording) {
+          captured ? recording.capture_in(stream) : recording.run_in(stream);
+        };
         if (in_place != nullptr) {
-          in_place->run_in(stream);
+          run(*in_place);
         } else {
           for (std::size_t i = 0; i < inputs_.size(); ++i)
             gpu_->copy_in_stream(stream, inputs_[i].device.get(), inputs[i], inputs_[i].bytes);
-          recording_->run_in(stream);
+          run(*recording_);
           for (std::size_t i = 0; i < outputs_.size(); ++i)
             gpu_->copy_in_stream(stream, outputs[i], outputs_[i].device.get(), outputs_[i].bytes);
         }

@@ -94,6 +94,20 @@ class DriverRecording final : public Recording {
   void run() override { run_in_stream(context_->stream()); }
   void run_in(void* stream) override { run_in_stream(static_cast<api::Stream>(stream)); }
 
+  void capture_in(void* stream) override {
+    for (const Step& step : steps_) {
+      if (step.host != nullptr)
+        fail(ErrorCode::kUnsupported,
+             "{} runs on the host, which a stream that is captured cannot wait for", step.name);
+    }
+    const GpuContext::Current current(*context_);
+    bool after_kernel = false;  // which has waited for the one before, and so on
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      enqueue(i, static_cast<api::Stream>(stream), after_kernel);
+      after_kernel = steps_[i].call == nullptr;
+    }
+  }
+
   void run_timed(std::span<double> seconds) override {
     ensure(seconds.size() == steps_.size(), "there is a time for each step");
     if (steps_.empty()) return;

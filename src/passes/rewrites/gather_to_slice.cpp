@@ -32,7 +32,10 @@ struct GatherToSlice {
     for (std::size_t i = 1; i < indices.size(); ++i) {
       if (step <= 0 || indices[i] - indices[i - 1] != step) return std::nullopt;
     }
-    Match match{id, {Ints(x.size(), 0), x, {}, Ints(x.size(), 1)}, x};
+    Match match{id, {}, x};
+    match.slice.starts.assign(x.size(), 0);
+    match.slice.ends = x;
+    match.slice.steps.assign(x.size(), 1);
     match.slice.starts[axis] = indices.front();
     match.slice.ends[axis] = indices.back() + 1;
     match.slice.steps[axis] = step;

@@ -339,8 +339,9 @@ int cuGraphUpload(GraphExec, Stream) {
   FAKE(cuGraphUpload);
   return 0;
 }
-int cuGraphLaunch(GraphExec executable, Stream) {
+int cuGraphLaunch(GraphExec executable, Stream stream) {
   FAKE(cuGraphLaunch);
+  if (state.captured.contains(stream)) return 900;  // CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED
   const auto& nodes = reinterpret_cast<FakeGraph*>(executable)->nodes;
   Nodes done;
   while (done.size() < nodes.size()) {

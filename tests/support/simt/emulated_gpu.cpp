@@ -244,6 +244,10 @@ class EmulatedRecording : public cuda::Recording {
     state_->note("run in", stream);
     run();
   }
+  void capture_in(void* stream) override {
+    state_->note("capture in", stream);
+    run();
+  }
   void run_timed(std::span<double> seconds) override {
     state_->flush();
     for (std::size_t i = 0; i < steps_->size(); ++i) {

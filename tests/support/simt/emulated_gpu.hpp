@@ -47,7 +47,7 @@ class EmulatedGpu : public cuda::Gpu {
   void set_seed(std::uint64_t seed);
   /// allocate() fails when more than this is in use.
   void set_capacity(std::size_t bytes);
-  /// Streams of others: "hold 7", "copy in 7", "run in 7", "wait for 7", in order.
+  /// Streams of others: "hold 7", "copy in 7", "run in 7", "capture in 7", "wait for 7".
   [[nodiscard]] const std::vector<std::string>& streams() const;
   /// From here on this stream is captured; nullptr: none.
   void set_captured(void* stream) { captured_ = stream; }
