@@ -5,7 +5,14 @@
 
 namespace braze::python::dlpack {
 
-enum class Code : std::uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
+enum class Code : std::uint8_t {
+  kInt = 0,
+  kUInt = 1,
+  kFloat = 2,
+  kBfloat = 4,
+  kComplex = 5,
+  kBool = 6
+};
 
 struct Tensor {
   void* data;

@@ -82,8 +82,8 @@ class Recording {
   virtual void run() = 0;
   /// The same in somebody else's stream of this GPU's primary context.
   virtual void run_in(void* stream) = 0;
-  /// The same in one that is_captured(): a graph cannot be launched there, so the steps are enqueued
-  /// one after another. kUnsupported if there are some on the host.
+  /// The same in one that is_captured(): a graph cannot be launched there, so the steps are
+  /// enqueued one after another. kUnsupported if there are some on the host.
   virtual void capture_in(void* stream) = 0;
   /// Runs the steps one by one, on one stream, and waits; the time of each, in seconds, from device
   /// events. An error names the step that it ended.
