@@ -26,6 +26,9 @@ constexpr double kCopyCall = 300;
 /// at a time.
 constexpr double kCopied = 2;
 
+/// An elementwise member copies its first operand and then passes over the copy (row_pointwise()).
+constexpr double kPasses = 2;
+
 /// Part of the L2 that the images of a step may take, and what a step takes longer that takes more.
 constexpr double kShare = 0.75;
 constexpr double kSpilled = 1.3;
@@ -81,6 +84,7 @@ class Estimate {
       const Group part = part_of(graph, group, m);
       const Row* row = row_of(graph, node, device);
       copies_.push_back(is_row_copy(graph, group.members[m]));
+      passes_.push_back(row == nullptr ? kPasses : 1);
       zips_.push_back(zipped_concat(graph, group, node) != nullptr &&
                       node.as<ChannelShuffle>()->groups == 2);
       work_.push_back(row != nullptr ? row->family.work(graph, part, Candidate{}, device)
@@ -168,7 +172,7 @@ class Estimate {
     if (!copies_[m]) {
       for (const GroupTiles::Read& read : member.reads) add(read.image);
       add(member.image);
-      return seconds;
+      return seconds * passes_[m];
     }
     // What is copied is read and written; of a Concat, what does not lie there already.
     const std::size_t y = member.image;
@@ -217,6 +221,7 @@ class Estimate {
   double outside_;  // bytes/s of what is in memory
   double weights_ = 0;
   std::vector<Work> work_;          // by member, as if it were alone
+  std::vector<double> passes_;      // by member: over what it reads and writes
   std::vector<bool> copies_;        // by member: it only moves elements
   std::vector<bool> zips_;          // by member: it makes pairs of channels of two images
   std::vector<std::size_t> whole_;  // by image: the one where it lies, or itself
