@@ -74,6 +74,10 @@ class InferenceSession:
             self._options["device"] = _device_of(providers, provider_options)
         self._inputs = [_node_arg(info) for info in self._info.inputs]
         self._outputs = [_node_arg(info) for info in self._info.outputs]
+        self._names = frozenset(argument.name for argument in self._inputs)
+        # Where every extent is declared: what shapes are compared with first.
+        self._declared = {info.name: tuple(info.shape) for info in self._info.inputs
+                          if info.known_rank and min(info.shape, default=1) > 0}
         self._kind = arrays.NumpyKind()
         symbols = {symbol for info in self._info.inputs for symbol in info.symbols if symbol}
         if all(info.known_rank for info in self._info.inputs) and symbols <= self._fixed.keys():
@@ -177,6 +181,8 @@ class InferenceSession:
     def checked(self, feed: Mapping[str, Any]) -> dict[str, Any]:
         """The arrays of a feed in the order of the inputs; what is no array becomes numpy's."""
         names = [argument.name for argument in self._inputs]
+        if feed.keys() == self._names:
+            return {name: _as_array(feed[name]) for name in names}
         missing = [name for name in names if name not in feed]
         unknown = [name for name in feed if name not in names]
         if missing or unknown:
@@ -188,6 +194,8 @@ class InferenceSession:
     def dims_of(self, feed: Mapping[str, Any]) -> dict[str, int]:
         """The numbers that arrays give the symbolic dimensions. InputError naming the input whose
         shape is not the model's."""
+        if all(array.shape == self._declared.get(name) for name, array in feed.items()):
+            return {}
         dims: dict[str, int] = {}
         for info in self._info.inputs:
             shape = tuple(feed[info.name].shape)
