@@ -227,7 +227,7 @@ Geometry geometry(const ChainProblem& problem, const Storage& storage, const Til
 }  // namespace
 
 Geometry geometry(const ChainProblem& problem, const Storage& storage, const Tile& tile) {
-  const Geometry apart = geometry(problem, storage, tile, false);
+  Geometry apart = geometry(problem, storage, tile, false);
   const bool is_ample = apart.possible() && (tile.resident || tile.teams * tile.warpgroups == 1 ||
                                              apart.weight_slots >= std::min(apart.steps, 8));
   if (is_ample || !may_overwrite(problem, storage)) return apart;
