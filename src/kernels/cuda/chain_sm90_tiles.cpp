@@ -269,7 +269,8 @@ double depthwise_instructions(const ChainStage& stage, const StageTile& s, const
 }  // namespace
 
 // Fitted to times of 352 kernels of 22 chains on an H200 (cycles; a clock from the peak of
-// products). A tile takes a team, for 64 outputs of a stage,
+// products); shares of those who follow or take turns to 144 of 12 later. A tile takes a team, for
+// 64 outputs of a stage,
 //   its steps, each the longest of its products, of the latency of one that is waited for, and of
 //   its weights on the way from the L2 cache, whose bandwidth the busy multiprocessors divide;
 //   what cannot overlap with them before the first and behind the last one;

@@ -21,7 +21,7 @@ Shape folded(Shape shape, std::int64_t times) {
   return shape;
 }
 
-/// A dimension's elements, `times` over.
+/// The tensor's elements, `times` over.
 Tensor repeated(const Tensor& tensor, std::int64_t times, const Shape& shape) {
   const std::vector<float> once = load<float>(tensor);
   std::vector<float> all;
